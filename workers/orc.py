@@ -113,7 +113,13 @@ def _task(path: str, warehouse: str, wanted: Wanted | None) -> bytes:
 
 def _head(answer: dict[str, Any]) -> OrcHead:
     schema = ipc.read_schema(pa.py_buffer(base64.b64decode(answer["schema"])))
-    return OrcHead(size=int(answer["size"]), rows=int(answer["rows"]), stripes=int(answer["stripes"]), schema=schema)
+    return OrcHead(
+        size=int(answer["size"]),
+        rows=int(answer["rows"]),
+        stripes=int(answer["stripes"]),
+        schema=schema,
+        by_java=bool(answer["by_java"]),
+    )
 
 
 def decoded(task: dict[str, Any], rows: int, store: Callable[[str], FileIO]) -> dict[str, Any]:
@@ -140,7 +146,12 @@ def decoded(task: dict[str, Any], rows: int, store: Callable[[str], FileIO]) -> 
         return {"memory": True} if short else {"problem": str(problem)}
     head = part.head
     schema = base64.b64encode(head.schema.serialize()).decode()
-    return {"size": head.size, "rows": head.rows, "stripes": head.stripes, "schema": schema} | {
+    return {
+        "size": head.size,
+        "rows": head.rows,
+        "stripes": head.stripes,
+        "schema": schema,
+        "by_java": head.by_java,
         "following": part.following,
         "together": part.together,
     }

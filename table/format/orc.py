@@ -24,6 +24,8 @@ _STRIPE_BYTES = 512 << 20
 """A stripe whose rows take more is not handed over whole."""
 _ROWS_BYTES = 32 << 20
 """Rows of such a stripe are handed over together up to so many bytes."""
+_JAVA = "ORC_JAVA"
+"""What Arrow calls the writer of a file that Java wrote."""
 FEWER = (512, 1)
 """Rows decoded at once, one number after the other until they fit."""
 
@@ -36,6 +38,8 @@ class OrcHead:
     rows: int
     stripes: int
     schema: pa.Schema
+    by_java: bool
+    """Whether Java's library of ORC wrote the file, which is Spark's, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,13 @@ def opened(io: FileIO, path: str, *, at_once: bool = False) -> pa.NativeFile:
 
 def head_of(source: pa.NativeFile, file: orc.ORCFile) -> OrcHead:
     """What an open file tells of itself."""
-    return OrcHead(size=int(source.size()), rows=int(file.nrows), stripes=int(file.nstripes), schema=file.schema)
+    return OrcHead(
+        size=int(source.size()),
+        rows=int(file.nrows),
+        stripes=int(file.nstripes),
+        schema=file.schema,
+        by_java=file.writer == _JAVA,
+    )
 
 
 class LargeStripe(Exception):

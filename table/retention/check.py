@@ -17,7 +17,7 @@ from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
 from table.format.manifests.avro import records_in
 from table.format.manifests.entries import DataFile
-from table.format.orc import orc_head, orc_parts
+from table.format.orc import OrcHead, orc_head, orc_parts
 from table.format.parquet.batches import bounded_batches, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
@@ -76,12 +76,21 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool, shown: Callable[
     return _fault(io, expected, partial(_rows_of_all, shown=shown) if deep else _rows_told)
 
 
-def orc_columns_fault(io: FileIO, expected: ExpectedFile, columns: Sequence[str], shown: Callable[[pa.RecordBatch], None]) -> str | None:
-    """What is wrong with an ORC file as far as some of its columns tell, which alone are read; ``shown`` is shown their rows.
+def orc_columns_fault(
+    io: FileIO, expected: ExpectedFile, columns: Callable[[OrcHead], Sequence[str]], shown: Callable[[pa.RecordBatch], None]
+) -> str | None:
+    """What is wrong with an ORC file as far as its end and some of its columns tell.
 
+    ``columns`` gives those that are read, none of them where the end is enough; ``shown`` is shown their rows.
     Raises `Unavailable` where the store does not tell.
     """
-    return _fault(io, expected, lambda io, _, expected: _counted_orc(io, expected, shown, columns))
+
+    def look(io: FileIO, _: pa.NativeFile, expected: ExpectedFile) -> int:
+        head = orc_head(io, expected.path)
+        names = columns(head)
+        return _counted_orc(io, expected, head, shown, names) if names else head.rows
+
+    return _fault(io, expected, look)
 
 
 def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> str | None:
@@ -228,14 +237,15 @@ def _rows_of_all(
             checksum = None if expected.file is None else recorded(io, expected.path, expected.file)
             if checksum is not None and (problem := bytes_fault(source, checksum)):
                 raise _Fault(problem)
-            return _counted_orc(io, expected, shown)
+            return _counted_orc(io, expected, orc_head(io, expected.path), shown)
         case "avro":
             return sum(1 for _ in records_in(source, int(source.size())))
     return None
 
 
-def _counted_orc(io: FileIO, expected: ExpectedFile, shown: Callable[[pa.RecordBatch], None], columns: Sequence[str] | None = None) -> int:
-    head = orc_head(io, expected.path)
+def _counted_orc(
+    io: FileIO, expected: ExpectedFile, head: OrcHead, shown: Callable[[pa.RecordBatch], None], columns: Sequence[str] | None = None
+) -> int:
     batches = (batch for part in orc_parts(io, expected.path, columns) for batch in part.batches)
     try:
         return _counted(expected, head.schema, batches, shown, columns)

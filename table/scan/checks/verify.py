@@ -9,9 +9,11 @@ were. Codecs that Spark brings no class for are seen on the way.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from model.damage import MISSING
@@ -19,7 +21,7 @@ from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.io.on_disk import OnDisk, on_disk
 from table.format.io.patience import carried
-from table.format.orc import orc_head
+from table.format.orc import OrcHead, orc_head
 from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
 from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer_fault, orc_columns_fault
@@ -67,13 +69,11 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
         if (look := _sound.get(key)) is not None:
             known[at] = look
             continue
-        if format_of(planned_file.file.file_name) == "orc" and (
-            info is not None or _times_to_look_at(files, planned_file, schema_at(planned_file.file.schema_id))
-        ):
-            summed = info is not None and recorded(files.io, planned_file.path, planned_file.file) is not None
+        if info is not None and format_of(planned_file.file.file_name) == "orc":
+            summed = recorded(files.io, planned_file.path, planned_file.file) is not None
             orc_bytes[summed] += planned_file.file.file_size
             most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
-            if orc_bytes[summed] > most and (info is None or info.size == planned_file.file.file_size):
+            if orc_bytes[summed] > most and info.size == planned_file.file.file_size:
                 known[at] = _READ_HERE
                 continue
         unseen.append((key, at))
@@ -110,6 +110,7 @@ def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
 def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> list[Look]:
     """Look at files; raises `TableDamaged` for one that is not what was written."""
     schemas = {planned.file.schema_id: schema_at(planned.file.schema_id) for _, planned in unseen}
+    room = _Room(MOST_ORC_BYTES)
 
     def look(entry: tuple[bytes, PlannedFile]) -> tuple[str | None, Look]:
         key, planned = entry
@@ -122,21 +123,19 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         )
         footers: list[pq.FileMetaData] = []
         ours_alone: list[bool] = []
+        left_out = False
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
-            if times := _times_to_look_at(files, planned, schemas[planned.file.schema_id]):
-                fault = orc_columns_fault(files.io, expected, times, lambda batch: ours_alone.append(not_for_spark(batch)))
-            else:
-                fault = fault_of(files.io, expected, deep=False)
+            fault, left_out = _orc_of_store(files, expected, room, lambda batch: ours_alone.append(not_for_spark(batch)))
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
             fault = fault_of(files.io, expected, deep=True, shown=lambda batch: ours_alone.append(not_for_spark(batch)))
         known = _of_footer(footers[0]) if footers else _IN_SPARK
-        if fault is None and (any(ours_alone) or _lacks_partition(files, expected, footers)):
+        if fault is None and (left_out or any(ours_alone) or _lacks_partition(files, expected, footers)):
             known = _READ_HERE
-        if fault is None:
+        if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have room for it
             _sound.keep(key, known)
         return fault, known
 
@@ -150,10 +149,41 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
     return known
 
 
-def _times_to_look_at(files: TableFiles, planned: PlannedFile, schema: Schema) -> list[str]:
-    """The columns of an ORC file of a store that may hold times which Spark does not read; files written here hold none."""
-    columns = columns_before_1970(planned.file, schema)
-    return columns if columns and recorded(files.io, planned.path, planned.file) is None else []
+class _Room:
+    """What may be decoded for one statement, by several threads."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._lock = threading.Lock()
+        self._left_bytes = size_bytes
+
+    def take(self, size_bytes: int) -> bool:
+        """Take so many bytes of it, where they are left."""
+        with self._lock:
+            fits = size_bytes <= self._left_bytes
+            self._left_bytes -= size_bytes if fits else 0
+        return fits
+
+
+def _orc_of_store(
+    files: TableFiles, expected: ExpectedFile, room: _Room, shown: Callable[[pa.RecordBatch], None]
+) -> tuple[str | None, bool]:
+    """What is wrong with an ORC file of a store by its end, and whether no room is left to look at times that Spark may not read.
+
+    ``shown`` is shown those there is room for. Files of Java, and files written here, hold none.
+    """
+    left_out = False
+
+    def columns(head: OrcHead) -> Sequence[str]:
+        nonlocal left_out
+        assert expected.file is not None
+        assert expected.schema is not None
+        times = [] if head.by_java else columns_before_1970(expected.file, expected.schema)
+        if not times or recorded(files.io, expected.path, expected.file) is not None:
+            return ()
+        left_out = not room.take(expected.size)
+        return () if left_out else times
+
+    return orc_columns_fault(files.io, expected, columns, shown), left_out
 
 
 def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData]) -> bool:

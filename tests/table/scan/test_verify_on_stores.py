@@ -19,6 +19,7 @@ from model.schema.types import Field, RowType, TimestampType
 from table.format.io.file_io import file_io_for
 from table.format.rows.stats import ColumnStats, StatsModes
 from table.format.store import TableFiles
+from table.index.checksum import Checksum, container_of
 from table.scan.checks.verify import forget, sound
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.write.data_file import describe
@@ -139,6 +140,61 @@ def test_orc_of_a_store_is_not_decoded_for_times_that_its_manifest_tells(
         file = describe(schema, StatsModes(schema), planned.path, size=len(data), rows=1, stats=stats, first_sequence=0, created_millis=0)
         forget()
         assert sound(files, [replace(planned, file=file)], lambda _: schema) == [in_spark]
+
+
+def with_times(files: TableFiles, planned: PlannedFile, schema: Schema, *, by_java: bool) -> PlannedFile:
+    """An ORC file of times of which the manifest tells nothing, in the place of one."""
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"t": pa.array([AFTER], pa.timestamp("us"))}), sink)
+    data = sink.getvalue().to_pybytes()
+    if by_java:
+        head, writer, tail = data.rpartition(b"\x48\x01")  # the footer's field 9: 1 is the library in C++, 0 Java's
+        assert writer
+        data = head + b"\x48\x00" + tail
+        assert orc.ORCFile(pa.BufferReader(data)).writer == "ORC_JAVA"
+    files.io.write(planned.path, data)
+    file = describe(schema, StatsModes(schema), planned.path, size=len(data), rows=1, stats={}, first_sequence=0, created_millis=0)
+    forget()
+    return replace(planned, file=file)
+
+
+def test_orc_of_java_on_a_store_is_not_decoded_for_its_times(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark reads what Java wrote: else large files, which no room is left for, would go to our reader with each statement."""
+    files, _, (planned,) = written(bucket, s3_proxy, monkeypatch, 1, "orc")
+    schema = new_schema([column("t", "TIMESTAMP(6)")], options={"bucket": "-1", "file.format": "orc"})
+    monkeypatch.setattr("table.scan.checks.verify.MOST_ORC_BYTES", 0)
+    for by_java in (True, False):
+        file = with_times(files, planned, schema, by_java=by_java)
+        s3_proxy.reset()
+        assert sound(files, [file], lambda _: schema) == [by_java]
+        cost = len(of_data(s3_proxy))
+        assert sound(files, [file], lambda _: schema) == [by_java]
+        assert len(of_data(s3_proxy)) == cost, "one that alone is too large is not asked for again"
+
+
+def test_orc_times_that_had_no_room_are_looked_at_by_the_next_statement(
+    bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _, planned = written(bucket, s3_proxy, monkeypatch, 2, "orc")
+    schema = new_schema([column("t", "TIMESTAMP(6)")], options={"bucket": "-1", "file.format": "orc"})
+    both = [with_times(files, one, schema, by_java=False) for one in planned]
+    monkeypatch.setattr("table.scan.checks.verify.MOST_ORC_BYTES", both[0].file.file_size)
+    assert sorted(sound(files, both, lambda _: schema)) == [False, True]
+    assert sound(files, both, lambda _: schema) == [True, True]
+
+
+def test_the_checksum_of_an_orc_file_on_a_store_is_fetched_once(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, _, (planned,) = written(bucket, s3_proxy, monkeypatch, 1, "orc")
+    schema = new_schema([column("t", "TIMESTAMP(6)")], options={"bucket": "-1", "file.format": "orc"})
+    file = with_times(files, planned, schema, by_java=False)
+    beside = f"{planned.path}.index"
+    container = container_of(Checksum(bytes(8)))
+    assert container is not None
+    files.io.write(beside, container)
+    file = replace(file, file=replace(file.file, extra_files=(beside.rpartition("/")[2],)))
+    s3_proxy.reset()
+    assert sound(files, [file], lambda _: schema) == [True]
+    assert len([request for request in of_data(s3_proxy) if ".index" in request and "GET" in request]) == 1
 
 
 def test_what_the_look_costs(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
