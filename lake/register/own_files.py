@@ -16,7 +16,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.json_document import parse_json
-from table.format.schema_file import NO_SCHEMA
+from table.format.schema_file import NO_SCHEMA, made_millis
 from table.format.store import TableFiles
 
 _Schemas = Mapping[int, Mapping[str, Any]]
@@ -90,9 +90,9 @@ def way_out(table: Identifier, location: str) -> tuple[str, str]:
 
 
 def _is_other(files: TableFiles, schema_id: int, body: Mapping[str, Any]) -> bool:
+    ours = Schema.from_json(body)
     try:
-        stored = Schema.from_json(parse_json(files.io.read(files.layout.schema_file(schema_id))))
+        stored = parse_json(files.io.read(files.layout.schema_file(schema_id)))
+        return made_millis(stored) != ours.time_millis or Schema.from_json(stored).fields != ours.fields
     except (FileNotFoundError, TableDamaged, *NO_SCHEMA):  # damage, of whichever table
         return False
-    ours = Schema.from_json(body)
-    return stored.fields != ours.fields or stored.time_millis != ours.time_millis

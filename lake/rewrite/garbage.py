@@ -16,11 +16,10 @@ from lake.register.standing import Standing
 from lake.tables.consumers import carry_consumers
 from model.errors import InvalidName, TableDamaged
 from model.location import Location
-from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json
 from table.format.layout import lies_in_branches
-from table.format.schema_file import NO_SCHEMA
+from table.format.schema_file import NO_SCHEMA, made_millis
 from table.format.store import TableFiles
 
 _CLOCKS_APART = timedelta(seconds=2)
@@ -182,7 +181,7 @@ def _made_after(files: TableFiles, millis: float) -> str | None:
 def _schema_millis(files: TableFiles, number: int) -> int | None:
     """When a version was made, by its file; None for one that is missing or tells no schema."""
     try:
-        return Schema.from_json(parse_json(files.io.read(files.layout.schema_file(number)))).time_millis
+        return made_millis(parse_json(files.io.read(files.layout.schema_file(number))))
     except (FileNotFoundError, *NO_SCHEMA):
         return None
 

@@ -21,6 +21,17 @@ def schema_bytes(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, indent=2, ensure_ascii=False).encode()
 
 
+def made_millis(document: Any) -> int:
+    """When a version was made, in milliseconds since 1970, as its file's document tells; 0 where that is so old that it does not.
+
+    One of types that there are not here, as in a newer version, is a schema all the same. Raises one of `NO_SCHEMA` for none.
+    """
+    try:
+        return Schema.from_json(document).time_millis
+    except UnsupportedType:
+        return int(document.get("timeMillis") or 0)
+
+
 def read_schema_file(path: str, io: FileIO) -> Schema | None:
     """The schema that a file tells; None where there is none, or one that tells none, as what a power cut tore."""
     try:

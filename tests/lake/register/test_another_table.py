@@ -109,3 +109,27 @@ def test_a_table_that_is_ones_own_goes_for_good(gateway: Gateway, warehouse: Pat
             for statement in ways:
                 gateway.run(statement)
             assert not place.exists()
+
+
+@pytest.mark.parametrize("written", [(), ("INSERT INTO p VALUES (2, 'y')",)])
+@pytest.mark.parametrize("drop", [("DROP TABLE p PURGE",), ("DROP TABLE p", "PURGE TABLE p")])
+def test_a_table_of_types_that_are_unknown_here_is_another_all_the_same(
+    gateway: Gateway, warehouse: Path, dsn: str, tmp_path: Path, written: tuple[str, ...], drop: tuple[str, ...]
+) -> None:
+    """As one of a newer version of Paimon, or of this server."""
+    gateway.lake.drop_retention = timedelta(days=7)
+    gateway.run("CREATE TABLE p (a INT)")
+    gateway.run("INSERT INTO p VALUES (1)")
+    changed_since(gateway, dsn, tmp_path / "old", "DROP TABLE p PURGE", "CREATE TABLE p (x INT, y STRING)", *written)
+    place = warehouse / "default.db/p"
+    schema = place / "schema/schema-0"
+    schema.write_text(schema.read_text().replace('"STRING"', '"GEOHASH"'))
+    theirs = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    if written:
+        with pytest.raises(TableDamaged, match="another table's schema"):
+            gateway.run("CALL sys.repair_table('p')")
+        assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == theirs
+    for statement in drop:
+        gateway.run(statement)
+    gateway.lake.sweep_drops()
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == theirs

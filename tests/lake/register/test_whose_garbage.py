@@ -195,6 +195,26 @@ def test_what_lies_there_and_was_never_decided_stays(
 
 
 @pytest.mark.usefixtures("swept_at_once")
+@pytest.mark.parametrize("made_since", [True, False])
+def test_a_schema_of_types_that_are_unknown_here_tells_whose_it_is(
+    catalog: CatalogStore, warehouse: Path, store: AwayIO, *, made_since: bool
+) -> None:
+    """Of a table that a newer version made there, which has no snapshot yet; or of what was dropped, with a changed bit."""
+    lake = Lake(catalog, str(warehouse), file_io=store)
+    schema = Path(make(lake, T).location) / "schema/schema-0"
+    store.keeps = True
+    lake.drop_table(T)
+    store.keeps = False
+    body = json.loads(schema.read_text())
+    body["fields"][0]["type"] = "GEOHASH"
+    body["timeMillis"] += 5_000 if made_since else 0
+    schema.write_text(json.dumps(body))
+    lake.sweep_drops()
+    assert schema.exists() is made_since
+    lake.close()
+
+
+@pytest.mark.usefixtures("swept_at_once")
 @pytest.mark.parametrize("decided", [True, False])
 def test_a_filled_directory_stays_where_a_table_was_decided_in_it(catalog: CatalogStore, warehouse: Path, *, decided: bool) -> None:
     """A catalog that went back to a moment of the filling has its record, and not the table's; all its files are older than that."""
