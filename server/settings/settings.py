@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar, cast
+from urllib.parse import parse_qs, urlsplit
 
 from model.errors import InvalidOption, nearest
 from model.options.option import Option
@@ -165,6 +166,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
     )
     _refuse_open_address(settings)
+    _refuse_own_endpoint("SLUICE_WAREHOUSE", settings.warehouse, settings)
+    _refuse_own_endpoint("SLUICE_JOBS_CHECKPOINTS", settings.jobs.checkpoints, settings)
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     if settings.catalog_pooled and settings[CATALOG_DSN] is None:
@@ -271,6 +274,20 @@ def _spark_conf(file: Path | None) -> Mapping[str, str]:
 
 def _place(location: str | None) -> str | None:
     return None if location is None else _absolute(location)
+
+
+def _refuse_own_endpoint(name: str, location: str | None, settings: Settings) -> None:
+    """Raise `InvalidOption` for a place on S3 that itself says which server holds it, where the environment does not.
+
+    Earlier versions heard it there, and made it a part of the names of the files.
+    """
+    uri = urlsplit(location or "")
+    told = parse_qs(uri.query).get("endpoint_override", ()) if uri.scheme == "s3" else ()
+    if told and settings.s3_endpoint is None:
+        raise InvalidOption(
+            f"{name} says endpoint_override={told[0]}, which is nothing but a part of the names of files: set AWS_ENDPOINT_URL to that "
+            "server, with http:// or https://, and where files lie there already, leave the place as it is."
+        )
 
 
 def _absolute(location: str) -> str:

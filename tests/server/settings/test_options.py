@@ -49,6 +49,19 @@ def test_a_warehouse_may_be_a_file_uri(place: str) -> None:
     assert read_settings({"SLUICE_WAREHOUSE": place}).warehouse == place
 
 
+@pytest.mark.parametrize("name", ["SLUICE_WAREHOUSE", "SLUICE_JOBS_CHECKPOINTS"])
+def test_a_place_that_says_which_server_holds_it_needs_the_variable_for_that(name: str) -> None:
+    """Earlier versions heard it; its requests would go to AWS, and its files have it in their names."""
+    place = "s3://key:secret@bucket/lake?scheme=http&endpoint_override=minio:9000"
+    with pytest.raises(InvalidOption, match=rf"^{name} says endpoint_override=minio:9000, .* set AWS_ENDPOINT_URL") as refused:
+        read_settings({name: place})
+    assert "secret" not in str(refused.value)
+    settings = read_settings({name: place, "AWS_ENDPOINT_URL": "http://minio:9000"})
+    assert place in (settings.warehouse, settings.jobs.checkpoints)
+    for other in ("s3://bucket/what?", "s3://bucket/lake?x=1", "/srv/lake?endpoint_override=a"):
+        read_settings({name: other})
+
+
 def test_an_unknown_variable_is_named_with_the_nearest() -> None:
     with pytest.raises(InvalidOption, match=r"There is no setting SLUICE_LISTENS\. Did you mean SLUICE_LISTEN\?"):
         read_settings({"SLUICE_LISTENS": "127.0.0.1:1"})
