@@ -58,7 +58,7 @@ def take_back() -> ResponseReturnValue:
     drop_id = whole_number(form.get("id", ""))
     if drop_id is None:
         raise BadRequest("Say which drop to take back, by its id.")
-    statement = undrop(form.get("database", ""), form.get("table") or None, drop_id, form.get("to", "").strip() or None)
+    statement = undrop(form.get("database", ""), form.get("table"), drop_id, form.get("to", "").strip() or None)
     return act(statement, back=url_for("pages.dropped"), done="It is back.")
 
 

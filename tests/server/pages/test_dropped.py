@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -55,6 +56,17 @@ def test_a_database_comes_back_with_its_tables(visitor: Visitor, gateway: Gatewa
     assert page.count(">Undrop</button>") == 1
     visitor.act("/ui/dropped", id=drop_id(gateway, "d"), database="d")
     visitor.sql("SELECT * FROM d.t")
+
+
+def test_a_table_without_a_name_is_brought_back_from_its_page(visitor: Visitor, gateway: Gateway) -> None:
+    """Its button ran UNDROP DATABASE, which found no such drop."""
+    visitor.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    with gateway.lake.catalog.transaction() as tx:  # as `restore --as` of an earlier version could make it
+        tx.tables._conn.execute("UPDATE table_entry SET name = '' WHERE name = 't'")
+    visitor.sql("DROP TABLE ``")
+    sent = dict(re.findall(r'name="(id|database|table)" value="([^"]*)"', visitor.get("/ui/dropped")))
+    assert "UNDROP TABLE" in visitor.act("/ui/dropped", **sent, to="named")
+    assert visitor.client.post("/sql", data="SELECT * FROM named").get_json()["rows"] == [[1]]
 
 
 def test_each_sees_what_they_saw_and_a_button_where_they_may(client: FlaskClient, gateway: Gateway, admin: As, ada: As) -> None:
