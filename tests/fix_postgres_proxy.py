@@ -42,6 +42,8 @@ class _Loss:
     what: Lost
     passed: int = 0
     """How many such round trips are let through before."""
+    away: bool = False
+    """Whether Postgres is away from then on, for whoever asks next."""
     begun: bool = False
     release: threading.Event = field(default_factory=threading.Event)
     answered: threading.Event = field(default_factory=threading.Event)
@@ -95,9 +97,9 @@ class PostgresProxy:
             self.left -= 1
             return True
 
-    def lose(self, of: str, what: Lost, *, after: int = 0) -> None:
-        """Lose the next round trip whose statements match, once, or the next after so many."""
-        self.loss = _Loss(of, what, after)
+    def lose(self, of: str, what: Lost, *, after: int = 0, away: bool = False) -> None:
+        """Lose the next round trip whose statements match, once, or the next after so many; it may be the last before Postgres is away."""
+        self.loss = _Loss(of, what, after, away)
 
     def lost(self, trip: str) -> _Loss | None:
         """The loss that this round trip is; what came late before it has arrived."""
@@ -109,6 +111,8 @@ class PostgresProxy:
                 loss.passed -= 1
                 return None
             first, loss.begun = not loss.begun, True
+            if first and loss.away:
+                self.left = 0
         if first:
             return loss
         if loss.what is Lost.LATE:

@@ -116,10 +116,10 @@ class Idempotency:
         except OutcomeUnknown:  # whether it is its owner's by now: who may claim it again, while all others would wait until it runs out
             try:
                 claimed = self._claimed(claim)
-            except OutcomeUnknown as lost:
+            except (OutcomeUnknown, Unavailable) as lost:
                 raise Unavailable(
-                    f"The catalog database went away while the idempotency key '{claim.key}' was being claimed. Nothing was done under "
-                    "it; try again in a moment."
+                    f"The catalog database went away while the idempotency key '{claim.key}' was being claimed. This request did nothing "
+                    f"under it; try again in a moment. It may be 409 IdempotencyInProgress for {LEASE.total_seconds():.0f} seconds."
                 ) from lost
         if isinstance(claimed, Taken):
             claim.had(True)

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import EVERYBODY
-from model.errors import DatabaseNotExist
+from model.errors import DatabaseNotExist, IdempotencyInProgress, Unavailable
 from tests.fix_postgres_proxy import Lost, PostgresProxy
 
 _DECIDES = "INSERT INTO table_snapshot"
@@ -43,6 +43,16 @@ def test_a_key_is_its_owners_whatever_of_its_claim_is_lost(far: Gateway, postgre
     assert postgres_proxy.loss is not None
     assert postgres_proxy.loss.begun
     assert ("d",) in far.run("SHOW DATABASES").collect()
+
+
+def test_a_key_whose_claim_nobody_could_look_for_is_told_to_be_free_later(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    """The text said to try again in a moment, when the work under the key was told as still running."""
+    postgres_proxy.lose("INSERT INTO idempotency_key", Lost.ANSWER, away=True)
+    with pytest.raises(Unavailable, match="may be 409 IdempotencyInProgress for 30 seconds"):
+        far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY)
+    assert postgres_proxy.back()
+    with pytest.raises(IdempotencyInProgress):
+        far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY)
 
 
 @pytest.mark.parametrize("lost", [Lost.QUESTION, Lost.ANSWER])
