@@ -31,6 +31,7 @@ from server.process.services import AT_ONCE, Services
 from server.settings.kinds import is_loopback
 from server.sql.peer_connections import (
     FLIGHT_PORT,
+    ONLY_READ,
     PROOF,
     PROVE,
     NoAnswer,
@@ -205,6 +206,7 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Gener
     """The servers that know a statement by a name, as they say so, and then those that refuse to say; whether each knows it.
 
     All are asked side by side whether they do, which changes nothing: the rest are not waited for where no more of them are wanted.
+    Where more is asked than to read, those that say nothing in time come last: they may be busy, and do it once they can.
     Raises `Unavailable` at the end, where one does not answer.
     """
     what, path = f"Statement {name}", f"/statements/{name}"
@@ -216,15 +218,18 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Gener
     by_number = {other.number: other for other in others}
     looks = {look: by_number[number] for look, number in _questions().ask(questions).items()}
     try:
-        refusing, unsure = list[ServerRow](), None
+        refusing, busy, unsure = list[ServerRow](), list[ServerRow](), None
         for other, told in _as_told(looks, what):
             if isinstance(told, Unavailable):
-                unsure = told
+                if request.method in ONLY_READ or isinstance(told.__cause__, NotReached):
+                    unsure = told
+                else:
+                    busy.append(other)
             elif _knows(told):
                 yield other, True
             elif told != HTTPStatus.NOT_FOUND:
                 refusing.append(other)
-        yield from ((other, False) for other in refusing)
+        yield from ((other, False) for other in (*refusing, *busy))
         if unsure is not None:
             raise unsure
     finally:

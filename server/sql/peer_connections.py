@@ -27,6 +27,8 @@ from server.settings.kinds import is_loopback
 PROVE, PROOF = "X-Sluice-Prove", "X-Sluice-Proof"
 FLIGHT_PORT = "X-Sluice-Flight-Port"
 """Asks a server, and tells, at which port it speaks Flight SQL."""
+ONLY_READ = ("GET", "HEAD")
+"""Methods of requests that change nothing where they arrive."""
 _PROVED_AT = "/livez"
 """A path that everybody may ask for, and every proxy before a server lets through."""
 _SAME_WHEREVER = "-"
@@ -84,7 +86,7 @@ class PeerRequest:
     @property
     def only_reads(self) -> bool:
         """Whether it changes nothing there."""
-        return self.method in ("GET", "HEAD")
+        return self.method in ONLY_READ
 
 
 @dataclass(slots=True)

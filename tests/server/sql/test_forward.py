@@ -287,9 +287,24 @@ def test_one_that_takes_a_question_and_hangs_was_told_nothing(
     client: FlaskClient, others: Others, hangs: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forward, "_NAME_SECONDS", 1.0)
-    answer = client.delete("/statements/mine")
+    answer = client.get("/statements/mine/result")
     assert (answer.status_code, answer.json["errorClass"]) == (503, "Unavailable")  # type: ignore[index]
     assert others.methods == ["GET"]
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_cancel_reaches_one_that_is_too_busy_to_say_what_it_knows(
+    client: FlaskClient, others: Others, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """It was 503 as long as that lasted, and the statement ran on: nothing but the question was ever sent."""
+    monkeypatch.setattr(forward, "_NAME_SECONDS", 1.0)
+    may_end = Event()
+    others.add(lambda: 404 if may_end.wait(60) else 503, cancel=partial(int, status))
+    others.add(lambda: 404)
+    answer = client.delete("/statements/mine", buffered=True)
+    may_end.set()
+    assert answer.status_code == status
+    assert others.methods.count("DELETE") == 1
 
 
 def test_one_that_takes_a_question_and_hangs_hides_nobody(client: FlaskClient, others: Others, hangs: Event) -> None:
