@@ -89,10 +89,10 @@ class BitmapIndex:
     bitmaps: bytes
 
     @classmethod
-    def decode(cls, body: bytes, type_: DataType) -> BitmapIndex:
-        """Read either version; raises `UnreadableIndex`."""
+    def decode(cls, body: bytes, type_: DataType, *, most_values: int | None = None) -> BitmapIndex:
+        """Read either version; raises `UnreadableIndex`, also for one of more values."""
         try:
-            return _decode(body, type_)
+            return _decode(body, type_, most_values)
         except (struct.error, IndexError, ValueError) as problem:
             raise UnreadableIndex("the bitmap index ends early") from problem
 
@@ -128,15 +128,17 @@ class BitmapIndex:
         return rows
 
 
-def _decode(body: bytes, type_: DataType) -> BitmapIndex:
+def _decode(body: bytes, type_: DataType, most_values: int | None) -> BitmapIndex:
     version, rows, count, has_nulls = struct.unpack_from(">Bii?", body)
+    most = len(body) if most_values is None else most_values
     at = 10
     places: dict[bytes | None, tuple[int, int | None]] = {}
     if version == 1:
         if has_nulls:
             places[None] = (struct.unpack_from(">i", body, at)[0], None)
             at += 4
-        for _ in range(count):
+        for number in range(count):
+            _require_at_most(most, number)
             key, at = _key(body, at, type_)
             places[key] = (struct.unpack_from(">i", body, at)[0], None)
             at += 4
@@ -153,8 +155,15 @@ def _decode(body: bytes, type_: DataType) -> BitmapIndex:
         at += 4
     (size,) = struct.unpack_from(">i", body, at)
     start = at + 4
-    places.update(_entries(body, start, blocks, type_))
+    for number, (value, place) in enumerate(_entries(body, start, blocks, type_)):
+        _require_at_most(most, number)
+        places[value] = place
     return BitmapIndex(rows, places, body[start + size :])
+
+
+def _require_at_most(values: int, number: int) -> None:
+    if number >= values:
+        raise UnreadableIndex(f"a bitmap index of more than {values:,} values")
 
 
 def _entries(body: bytes, at: int, blocks: int, type_: DataType) -> Iterator[tuple[bytes, tuple[int, int]]]:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from model.predicate import Op
 from model.schema.types import DataType
 from table.index.container import UnreadableIndex
 from table.index.rows_by_value import RowsByValue
-from table.index.values import key_order
+from table.index.values import ascending_keys, key_order
 
 T = TypeVar("T")
+_Head = tuple[bytes, int, tuple[int, ...]]
+"""Of a chunk its first value, that one's code, and where the others lie."""
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
 _WIDTH = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}
 _UNCHUNKED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT"})
 """Types whose few values need no chunks: each is a chunk of its own, as Paimon has it."""
 _VERSION = 1
+_GATHERED = 1 << 16
+"""So many values are Python's at a time: each takes ten times its bytes."""
 _EMPTY_SLICES = 64
 """Slices of a column without values in Paimon's layout."""
 
@@ -166,40 +171,43 @@ class RangeBitmapIndex:
         """The rows without a value, or with one."""
         return self.present() if negated else BitMap(range(self.rows)) - self.present()
 
-    def is_of(self, seen: RowsByValue) -> bool:
-        """Whether it tells each row's value, and the order of values as it is; raises `UnreadableIndex`."""
-        return _readable(lambda: self._is_of(seen))
+    def ordered(self) -> pa.Array | None:
+        """All values as `values.ascending` has them, each at its code; None where they do not ascend, or chunks lie over each other.
 
-    def _is_of(self, seen: RowsByValue) -> bool:
-        present = self.present()
-        if self.rows < seen.count or present & BitMap(range(seen.count)) != BitMap(range(seen.count)) - seen.nulls:
-            return False
-        if not self.values:
-            return True
-        heads = self._heads()
-        sizes = [size for _, _, (_, size, *_) in heads]
-        if any(size < 0 for size in sizes) or len(sizes) + sum(sizes) > len(self.dictionary):  # chunks that lie over each other
-            return False
-        codes: dict[bytes, int] = {}
-        for first, code, place in heads:
-            codes |= {key: number for number, key in enumerate((first, *self._values_of(place)), code)}
-        ordered = [key_order(self.type_, key) for key in codes]
-        if len(codes) != self.values or any(code != at for at, code in enumerate(codes.values())):
-            return False
-        if any(low >= high for low, high in pairwise(ordered)):  # type: ignore[operator]
-            return False
-        _, slices = self._sliced()
-        if not seen.rows.keys() <= codes.keys() or (self.values - 1) >> len(slices):
-            return False
-        return all(
-            rows <= having if codes[key] >> bit & 1 else rows.isdisjoint(having)
-            for key, rows in seen.rows.items()
-            for bit, having in enumerate(slices)
-        )
+        They take little more than the index. Raises `UnreadableIndex`.
+        """
+        return _readable(self._ordered)
+
+    def _ordered(self) -> pa.Array | None:
+        gathered: list[bytes] = []
+        parts: list[pa.Array] = []
+        count, left = 0, len(self.dictionary)
+        for first, code, place in self._each_head():
+            _, size, *lengths = place
+            length = lengths[1 if self.type_.root in _TEXTS else 0]
+            left -= len(first) + length
+            if code != count or min(size, length, left) < 0:
+                return None
+            for key in chain((first,), self._values_of(place)):
+                gathered.append(key)
+                if len(gathered) == _GATHERED:
+                    parts.append(ascending_keys(self.type_, gathered))
+                    gathered = []
+            count += 1 + size
+        parts += [ascending_keys(self.type_, gathered)] if gathered else []
+        if count != self.values:
+            return None
+        values = pa.concat_arrays(parts) if parts else pa.nulls(0)
+        rises = len(values) < 2 or pc.all(pc.less(values[:-1], values[1:])).as_py()
+        return values if rises else None
+
+    def slices(self) -> tuple[BitMap, list[BitMap]]:
+        """The rows with a value, and for each bit of a value's code, the lowest first, the rows that have it; raises `UnreadableIndex`."""
+        return _readable(self._sliced) if self.values else (BitMap(), [])
 
     def present(self) -> BitMap:
         """The rows with a value."""
-        return _readable(lambda: self._sliced()[0]) if self.values else BitMap()
+        return self.slices()[0]
 
     def _equal(self, key: bytes) -> BitMap:
         code, known = self._below(key) if self.values else (0, False)
@@ -243,32 +251,30 @@ class RangeBitmapIndex:
         inner = bisect_left(ordered, wanted)
         return code + 1 + inner, inner < len(ordered) and ordered[inner] == wanted
 
-    def _heads(self) -> list[tuple[bytes, int, tuple[int, ...]]]:
-        """Of each chunk its first value, that one's code, and where the others lie."""
+    def _heads(self) -> list[_Head]:
+        return list(self._each_head())
+
+    def _each_head(self) -> Iterator[_Head]:
         head, at = _part(self.dictionary, 0)
         _, count, places, length = struct.unpack_from(">Biii", head)
         chunks = self.dictionary[at + places : at + places + length]
-        blocks: list[tuple[bytes, int, tuple[int, ...]]] = []
         position = 0
         for _ in range(count):
             key, after = self._key(chunks, position + 1)
             code, offset, size, first, second = struct.unpack_from(">iiiii", chunks, after)
-            blocks.append((key, code, (at + places + length + offset, size, first, second)))
+            yield key, code, (at + places + length + offset, size, first, second)
             position = after + 20
-        return blocks
 
-    def _values_of(self, place: tuple[int, ...]) -> list[bytes]:
+    def _values_of(self, place: tuple[int, ...]) -> Iterator[bytes]:
         start, size, first, second = place
         texts = self.type_.root in _TEXTS
         at = start + (first if texts else 0)
         end = at + (second if texts else first)
-        values = []
         for _ in range(size):
             key, at = self._key(self.dictionary, at)
-            values.append(key)
+            yield key
         if at > end:
             raise UnreadableIndex("a chunk of the range-bitmap index ends early")
-        return values
 
     def _key(self, data: bytes, at: int) -> tuple[bytes, int]:
         length = _WIDTH.get(self.type_.root, 8)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from model.schema.types import DataType
 from table.index.values import key_order, keys
+
+Rows = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+def rows_by_value(type_: DataType, column: pa.Array, begin: int) -> Iterator[tuple[bytes | None, Rows]]:
+    """The rows of each value of a batch, by its key of `values.keys`; first those of NULL, by None. Rows count from ``begin``."""
+    coded = column.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(-1, len(coded.dictionary)), side="right")
+    parts = np.split((order + begin).astype(np.uint32), ends[:-1])
+    yield from zip([None, *keys(type_, coded.dictionary)], parts, strict=True)
 
 
 class RowsByValue:
@@ -21,14 +36,8 @@ class RowsByValue:
 
     def add(self, column: pa.Array) -> None:
         """Note the values of the rows that follow."""
-        coded = column.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        order = np.argsort(codes, kind="stable")
-        ends = np.searchsorted(codes[order], np.arange(-1, len(coded.dictionary)), side="right")
-        parts = np.split(order + self.count, ends[:-1])
-        self.nulls.update(parts[0].astype(np.uint32))
-        for key, part in zip(keys(self._type, coded.dictionary), parts[1:], strict=True):
-            self.rows.setdefault(key, BitMap()).update(part.astype(np.uint32))
+        for key, rows in rows_by_value(self._type, column, self.count):
+            (self.nulls if key is None else self.rows.setdefault(key, BitMap())).update(rows)
         self.count += len(column)
 
     def ordered(self) -> list[bytes]:

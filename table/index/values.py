@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -70,6 +71,18 @@ def keys(type_: DataType, column: pa.Array) -> list[bytes]:
     values = numbers(type_, column)
     data, width = values.astype(values.dtype.newbyteorder(">")).tobytes(), values.dtype.itemsize
     return [data[at : at + width] for at in range(0, len(data), width)]
+
+
+def ascending(type_: DataType, column: pa.Array) -> pa.Array:
+    """Values without NULL as an array that Arrow orders as Java compares them; not of floats."""
+    return column.cast(pa.large_binary()) if type_.root in _TEXTS else pa.array(numbers(type_, column), pa.int64())
+
+
+def ascending_keys(type_: DataType, keys_: Sequence[bytes]) -> pa.Array:
+    """Values as `ascending` has them, by one key or more of one index, of equal widths but for texts."""
+    if type_.root in _TEXTS:
+        return pa.array(keys_, pa.large_binary())
+    return pa.array(np.frombuffer(b"".join(keys_), dtype=f">i{len(keys_[0])}").astype("i8"))
 
 
 def key_order(type_: DataType, key: bytes) -> bytes | int:
