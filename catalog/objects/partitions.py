@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -31,10 +32,14 @@ _AS_COUNTED = """
     ON CONFLICT (table_id, branch, name) DO UPDATE
       SET record_count = excluded.record_count, file_size = excluded.file_size, file_count = excluded.file_count,
           total_buckets = excluded.total_buckets, last_file_millis = excluded.last_file_millis,
-          updated_at = CASE WHEN (p.record_count, p.file_size, p.file_count, p.last_file_millis)
-            = (excluded.record_count, excluded.file_size, excluded.file_count, excluded.last_file_millis) THEN p.updated_at ELSE now() END
+          updated_at = CASE
+            WHEN (p.record_count, p.file_size, p.file_count) = (excluded.record_count, excluded.file_size, excluded.file_count)
+            THEN p.updated_at ELSE greatest(p.updated_at, coalesce(%(pointed)s::timestamptz, now())) END
 """
-"""How what was counted replaces the row that is there; one that says the same was changed by nobody."""
+"""How what was counted replaces the row that is there; one that says the same was changed by nobody.
+
+Commits keep the time of the newest file also where that went, so that it tells no change.
+"""
 _OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
 
 
@@ -130,14 +135,34 @@ class PartitionRepository:
         """
         self._conn.execute(clear, {"table": table_id, "branch": branch, "names": [name for name, _ in counted]})
         query = f"""
-            INSERT INTO table_partition AS p {COMMITTED}
-            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, NULL, NULL)
+            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                              total_buckets, created_at, updated_at)
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s,
+                    %(buckets)s, %(since)s, %(since)s)
             {_AS_COUNTED}
         """  # noqa: S608 - literals of this module
+        pointed, since = self._came(table_id, branch)
+        times = {"pointed": pointed, "since": since}
         with self._conn.cursor() as cur:
-            cur.executemany(query, [self._values(table_id, branch, name, partition) for name, partition in counted])
+            cur.executemany(query, [self._values(table_id, branch, name, partition) | times for name, partition in counted])
         gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
         self._conn.execute(gone, {"table": table_id, "branch": branch})
+
+    def unlisted_since(self, table_id: UUID, branch: str) -> datetime:
+        """Since when a branch may hold partitions that have no rows: it was made, or set to a snapshot otherwise than by a commit."""
+        return self._came(table_id, branch)[1]
+
+    def _came(self, table_id: UUID, branch: str) -> tuple[datetime | None, datetime]:
+        """When a branch was set by anything but a commit, as far as that is on record, and that or when it was made."""
+        query = """
+            SELECT p.pointed_at, coalesce(p.pointed_at, b.created_at, t.created_at) FROM table_entry t
+            LEFT JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s
+            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = %(branch)s
+            WHERE t.table_id = %(table)s
+        """
+        row = self._conn.execute(query, {"table": table_id, "branch": branch}).fetchone()
+        assert row is not None
+        return row[0], row[1]
 
     def hold(self, table_id: UUID, branch: str, names: Sequence[str] | None) -> None:
         """Lock rows, all where none are named, in the order in which commits do: two would wait for each other in a circle otherwise."""

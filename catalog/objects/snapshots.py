@@ -352,9 +352,10 @@ class SnapshotRepository:
             self._conn.execute("DELETE FROM snapshot_pointer WHERE table_id = %s AND branch = %s", (table_id, branch))
             return
         query = """
-            INSERT INTO snapshot_pointer AS p (table_id, branch, snapshot_id, snapshot_uuid) VALUES (%s, %s, %s, %s)
+            INSERT INTO snapshot_pointer AS p (table_id, branch, snapshot_id, snapshot_uuid, pointed_at) VALUES (%s, %s, %s, %s, now())
             ON CONFLICT (table_id, branch) DO UPDATE
-              SET snapshot_id = excluded.snapshot_id, snapshot_uuid = excluded.snapshot_uuid, counted = false, listed = false
+              SET snapshot_id = excluded.snapshot_id, snapshot_uuid = excluded.snapshot_uuid, counted = false, listed = false,
+                  pointed_at = excluded.pointed_at
         """
         self._conn.execute(query, (table_id, branch, row.snapshot_id, row.snapshot_uuid))
 

@@ -126,15 +126,18 @@ def partitions_named(catalog: CatalogStore, table: LakeTable, names: Sequence[st
         return tx.partitions.named(table.table_id, table.identifier.branch, names)
 
 
-def last_changes(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) -> dict[str, datetime] | None:
-    """When the catalog heard last of a change of each of these partitions that it knows, by Postgres's clock.
+def last_changes(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) -> dict[str, datetime]:
+    """When the catalog heard last of a change of each of these partitions, by Postgres's clock.
 
-    None where commits outran each of a few counts: maintenance does not wait until there are fewer.
+    Where commits outrun each of a few counts, all may have changed when the branch came to what is not counted; maintenance does not wait
+    until there are fewer.
     """
-    if not any(_is_listed(catalog, table) for _ in range(_COUNTS_AT_MOST)):
-        return None
+    is_listed = any(_is_listed(catalog, table) for _ in range(_COUNTS_AT_MOST))
     with catalog.reading() as tx:
-        return {row.name: row.updated_at for row in tx.partitions.named(table.table_id, table.identifier.branch, names)}
+        rows = tx.partitions.named(table.table_id, table.identifier.branch, names)
+        since = tx.partitions.unlisted_since(table.table_id, table.identifier.branch)
+    heard = {row.name: row.updated_at for row in rows}
+    return heard if is_listed else {name: max(heard.get(name, since), since) for name in names}
 
 
 def _list(catalog: CatalogStore, table: LakeTable) -> None:

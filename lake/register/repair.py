@@ -284,6 +284,8 @@ def _register(tx: CatalogTransaction, table: LakeTable, plan: Plan, history: Seq
         for snapshot in plan.registered:
             tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
             base = snapshot.key
+        if plan.registered:  # their partitions changed now, whatever their files tell
+            tx.snapshots.point(table.table_id, branch, tx.snapshots.get(table.table_id, branch, plan.registered[-1].id))
         return
     tx.snapshots.point(table.table_id, branch, None)
     tx.snapshots.remove(table.table_id, branch, above=0)

@@ -81,9 +81,6 @@ def expired_partitions(catalog: CatalogStore, table: LakeTable, partitions: Sequ
     old = old_partitions(table, partitions, rules)
     if old and rules.strategy == "update-time":
         changes, limit = last_changes(catalog, table, [_catalog_name(table, partition) for partition in old]), _limit(rules)
-        if changes is None:
-            _log.warning("Partitions of %s wait to expire: it is committed to faster than it can be counted.", table.identifier)
-            return []
         changed = {name for name, at in changes.items() if wall_of_epoch(round(at.timestamp() * 1000)) >= limit}
         old = [partition for partition in old if _catalog_name(table, partition) not in changed]
     return old[: rules.at_most]

@@ -7,8 +7,10 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from uuid import uuid4
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from catalog import CatalogStore
@@ -21,9 +23,12 @@ from lake.rewrite.partition_expiry import PartitionExpiry, expired_partitions
 from model.catalog_errors import ClockInDoubt
 from model.partition import PartitionStatistics
 from model.schema.schema import column, new_schema
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
+from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
 from table.scan.planning.live_files import BucketSums
+from table.write.snapshot_builder import CommitRequest, build_snapshot
+from table.write.writer import write_batches
 from tests.lake.tables.test_partitions import append as append_rows
 from tests.lake.test_commit import T, append
 from tests.lake.test_commit import table as table
@@ -147,6 +152,7 @@ def aged(lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) 
         append_rows(lake, lake.open(T), 1)
     conn.execute("UPDATE table_partition SET updated_at = now() - interval '1 year'")
     conn.execute("UPDATE snapshot_pointer SET counted = false, listed = false")
+    conn.execute("UPDATE table_entry SET created_at = now() - interval '1 year'")
     return lake.open(T)
 
 
@@ -167,8 +173,70 @@ def test_the_look_for_old_partitions_ends_where_each_count_is_outrun_by_a_commit
 
     with monkeypatch.context() as patch:
         patch.setattr(TableFiles, "bucket_sums", outrun)
+        assert [old.name for old in expired_partitions(lake.catalog, table, partitions, rules)] == ["p=1"]
+        conn.execute("UPDATE snapshot_pointer SET pointed_at = now()")  # what that changed is not known
         assert expired_partitions(lake.catalog, table, partitions, rules) == []
     assert [old.name for old in expired_partitions(lake.catalog, table, partitions, rules)] == ["p=1"]
+
+
+@pytest.mark.parametrize(
+    ("pointed", "gone"),
+    [(None, ("p=1",)), ("now() - interval '8 days'", ("p=1",)), ("now()", ())],
+    ids=["never but by commits", "long ago", "now"],
+)
+def test_a_partition_first_listed_is_as_old_as_what_brought_it(
+    lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, pointed: str | None, gone: tuple[str, ...]
+) -> None:
+    """Not as the look that made its row, which was the expiry itself where nobody had looked before."""
+    table = aged(lake, conn, monkeypatch)
+    conn.execute("DELETE FROM table_partition")
+    conn.execute(f"UPDATE snapshot_pointer SET pointed_at = {pointed or 'NULL'}")
+    assert maintain(lake, table).partitions_gone == gone
+
+
+def test_a_branchs_partitions_are_as_old_as_the_branch(lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = aged(lake, conn, monkeypatch)
+    lake.tags.create(table, "old")
+    lake.branches.create(table, "b", from_tag="old")
+    conn.execute("UPDATE snapshot_pointer SET pointed_at = pointed_at - interval '8 days'")
+    assert maintain(lake, lake.open(replace(T, branch="b"))).partitions_gone == ("p=1",)
+
+
+def test_what_a_repair_registers_is_as_old_as_the_repair(lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that knows only the files told a year ago."""
+    table = aged(lake, conn, monkeypatch)
+    snapshot, rows = table.latest(), pa.RecordBatch.from_pydict({"p": [2], "v": ["x"]}, schema=arrow_schema(table.schema.fields))
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() - int(YEAR * 1e9))
+        written = tuple(write_batches(table.files, table.schema, [rows]))
+    request = CommitRequest(kind=CommitKind.APPEND, adds=written, commit_user="u")
+    made = build_snapshot(table.files, table.schema, snapshot, [request], uuid=str(uuid4()), time_millis=1)
+    with table.files.snapshots() as place:
+        table.files.publish_snapshot(made, place)
+    assert lake.repair_table(T).registered == (2,)
+    assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
+
+
+def test_a_partition_that_lost_its_newest_file_is_not_changed_by_a_count(
+    lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits keep that file's time."""
+    table = aged(lake, conn, monkeypatch)
+    conn.execute("UPDATE table_partition SET last_file_millis = last_file_millis + 1000")
+    assert maintain(lake, table).partitions_gone == ("p=1",)
+
+
+def test_rows_that_a_count_finds_changed_changed_when_the_branch_was_set(
+    lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = aged(lake, conn, monkeypatch)
+    conn.execute("UPDATE table_partition SET record_count = record_count + 1")
+    conn.execute("UPDATE snapshot_pointer SET pointed_at = now() - interval '6 days'")
+    assert maintain(lake, table).partitions_gone == ()
+    conn.execute("UPDATE snapshot_pointer SET listed = false, pointed_at = now() - interval '8 days'")
+    conn.execute("UPDATE table_partition SET record_count = record_count + 1, updated_at = now() - interval '1 year'")
+    assert maintain(lake, table).partitions_gone == ("p=1",)
 
 
 def test_a_snapshot_ahead_of_the_time_keeps_its_table_until_the_time_is_confirmed(clock: Clock, lake: Lake, table: object) -> None:
