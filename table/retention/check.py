@@ -18,10 +18,10 @@ from table.format.io.storage_errors import storage_failure
 from table.format.manifests.avro import records_in
 from table.format.manifests.entries import DataFile
 from table.format.orc import OrcHead, orc_head, orc_parts
-from table.format.parquet.batches import bounded_batches, opened, untrusted_batches
+from table.format.parquet.batches import bounded_batches, more_than_read, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
-from table.format.parquet.metadata import footer_of, metadata_of, summary_of
+from table.format.parquet.metadata import FooterTooLarge, footer_of, metadata_of, summary_of
 from table.index.checksum import Checksum
 from table.scan.checks.checksums import bytes_fault, recorded
 from table.scan.checks.columns import column_fault
@@ -51,7 +51,7 @@ def footer_fault(io: FileIO, expected: ExpectedFile, shown: Callable[[pq.FileMet
     """What is wrong with a Parquet file by all that its footer tells, None for one that is as it was written; no page is read.
 
     ``shown`` is shown the footer of a file that is sound.
-    Raises `Unavailable` where the store does not tell.
+    Raises `Unavailable` where the store does not tell, and `ResultTooLarge` for a footer that is not read here.
     """
 
     def look(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
@@ -71,7 +71,7 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool, shown: Callable[
 
     Its size and what its footer tells; ``deep``: its columns, all its pages, their checksums where they have any, the rows they hold and
     their values, as far as statistics tell them; ``shown`` is shown all rows then.
-    Raises `Unavailable` where the store does not tell.
+    Raises `Unavailable` where the store does not tell, and `ResultTooLarge` for a footer that is not read here.
     """
     return _fault(io, expected, partial(_rows_of_all, shown=shown) if deep else _rows_told)
 
@@ -140,6 +140,8 @@ def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.Native
         return str(fault)
     except LakeError:
         raise
+    except FooterTooLarge as problem:
+        raise more_than_read(expected.path, problem) from problem
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, expected.path)) is not None:
             raise away from problem

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
-from model.errors import LakeError, ResultTooLarge, UnsupportedType
+from model.errors import LakeError, UnsupportedType
 from model.options.table import is_on
 from model.schema.schema import Schema
 from model.schema.types import Field
-from model.text.file_name import file_name
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
 from table.format.io.look_ahead import Ahead, Stream, in_order
@@ -25,7 +24,7 @@ from table.format.io.storage_errors import storage_failure
 from table.format.manifests.avro import records_in
 from table.format.manifests.entries import DataFile
 from table.format.orc import OrcPart, orc_parts, rows_of
-from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
+from table.format.parquet.batches import BATCH_ROWS, bounded_batches, more_than_read, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.domain import value_fault
@@ -209,7 +208,7 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
     except (LakeError, pa.ArrowCancelled):
         raise
     except pa.ArrowCapacityError as problem:
-        raise ResultTooLarge(f"The file {file_name(planned.path)} holds more than can be read: {problem}.") from problem
+        raise more_than_read(planned.path, problem) from problem
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, planned.path)) is not None:
             raise away from problem

@@ -22,8 +22,9 @@ from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifests.entries import DataFile, FileSource
 from table.format.orc import has_fractions_before_1970
+from table.format.parquet.batches import more_than_read
 from table.format.parquet.identity import identity
-from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.metadata import FooterTooLarge, footer_of, metadata_of
 from table.format.parquet.nan import columns_without_floats
 from table.format.rows.nested import inside, list_of, map_of, row_of
 from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
@@ -318,9 +319,12 @@ def describe_parquet(
 ) -> DataFile:
     """A Parquet file somebody else wrote, from its footer."""
     modes = modes or StatsModes(schema)
-    with translating(path), files.io.open_input(path) as file:
-        size = int(file.size())
-        metadata = metadata_of(footer_of(file))
+    try:
+        with translating(path), files.io.open_input(path) as file:
+            size = int(file.size())
+            metadata = metadata_of(footer_of(file))
+    except FooterTooLarge as problem:
+        raise more_than_read(path, problem) from problem
     stats = stats_from_parquet(metadata, modes.collected())
     return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=0, created_millis=created_millis)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lake.tables.handle import LakeTable
 from model.damage import MISSING
-from model.errors import LakeError, TableDamaged, Unavailable
+from model.errors import LakeError, ResultTooLarge, TableDamaged, Unavailable
 from model.schema.schema import Schema
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
@@ -46,6 +46,8 @@ def fault_of_entry(
         path = files.data_path(schema, entry)
         expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
         fault = fault_of(files.io, expected, deep=deep, shown=shown)
+    except ResultTooLarge:
+        return None  # what other readers read is no damage
     except LakeError as problem:
         if told_by_the_store(problem) or isinstance(problem, Unavailable):  # also a decoder that took too long, or was killed
             raise

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from model.errors import ResultTooLarge
+from model.text.file_name import file_name
 from table.format.parquet.lengths import Lengths, lengths_of
 from table.format.parquet.metadata import footer_of, metadata_of, summary_of
 from table.format.parquet.pages import check_pages
@@ -36,6 +38,11 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBL
 _TEXTS = frozenset({"NONE", "STRING"})
 """Logical types of byte arrays that Arrow reads as dictionaries."""
 _DECIMAL_BYTES = 32
+
+
+def more_than_read(path: str, problem: pa.ArrowCapacityError) -> ResultTooLarge:
+    """The error of a file of which something is larger than is read here."""
+    return ResultTooLarge(f"The file {file_name(path)} holds more than can be read: {problem}.")
 
 
 def opened(source: pa.NativeFile, *, metadata: pq.FileMetaData | None = None, **options: object) -> pq.ParquetFile:

@@ -17,7 +17,7 @@ from model.schema.types import ArrayType, DataType, Field, LocalZonedTimestampTy
 from table.format.field_ids import element_id, key_id, value_id
 from table.format.io.storage_errors import translating
 from table.format.parquet.identity import TAIL_BYTES, named_footer
-from table.format.parquet.metadata import MAGIC, footer_of
+from table.format.parquet.metadata import MAGIC, FooterTooLarge, footer_of
 from table.format.parquet.thrift import I32, LIST, STRUCT, NotCompact, Reader, Struct, list_of, zigzag
 from table.format.store import TableFiles
 
@@ -109,13 +109,13 @@ def _end(footer: bytes) -> bytes:
 
 
 def marks_of(source: pa.NativeFile, fields: Sequence[Field]) -> Marks | None:
-    """The end of an open Parquet file with ids and annotations of columns; None for one whose footer has an unknown form."""
+    """The end of an open Parquet file with ids and annotations of columns; None for a footer of an unknown form, or too large a one."""
     size = source.size()
     try:
         footer = footer_of(source)
         marked = marked_footer(footer, fields)
         Struct.read(Reader(marked))  # all of it, so that it can be named
-    except (pa.ArrowInvalid, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
+    except (pa.ArrowInvalid, FooterTooLarge, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
         return None
     return Marks(size - TAIL_BYTES - len(footer), _end(marked), marked != footer)
 

@@ -20,6 +20,8 @@ _READ_BYTES = 64 << 10
 """Most footers are shorter, and are one read."""
 MOST_FOOTER_BYTES = 32 << 20
 """Decoded a footer takes up to eighty times its bytes. One of a thousand columns in a hundred row groups has some 15 MB."""
+_BEGIN = b"\x15"
+"""The head of a footer's first field, its version, which each writer writes first."""
 _ROW_GROUPS, _COLUMNS, _COLUMN, _ENCRYPTION = 4, 1, 3, 8
 _TYPE, _CODEC = 1, 4
 _UNWANTED = frozenset({16, 17})
@@ -30,10 +32,14 @@ _TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE"
 _CODECS = range(8)
 
 
+class FooterTooLarge(pa.ArrowCapacityError):  # type: ignore[misc]
+    """A footer that other readers read, and this server does not."""
+
+
 def footer_of(source: pa.NativeFile) -> bytes:
     """The footer of an open file, without its length and magic.
 
-    Raises `pyarrow.ArrowInvalid` for a file that has none, and for one of more than 32 MB.
+    Raises `pyarrow.ArrowInvalid` for a file that has none, and `FooterTooLarge` for one of more than 32 MB.
     """
     size = source.size()
     source.seek(max(0, size - _READ_BYTES))
@@ -42,7 +48,9 @@ def footer_of(source: pa.NativeFile) -> bytes:
     if len(tail) < _TAIL_BYTES or tail[-4:] != MAGIC or length > size - _TAIL_BYTES - len(MAGIC):
         raise pa.ArrowInvalid("the file does not end as Parquet files do")
     if length > MOST_FOOTER_BYTES:
-        raise pa.ArrowInvalid(f"its footer has {length:,} bytes, of which at most {MOST_FOOTER_BYTES:,} are read")
+        if source.read_at(len(_BEGIN), size - _TAIL_BYTES - length) != _BEGIN:
+            raise pa.ArrowInvalid(f"no footer of {length:,} bytes lies where the file's end tells")
+        raise FooterTooLarge(f"its footer has {length:,} bytes, of which at most {MOST_FOOTER_BYTES:,} are read")
     if length + _TAIL_BYTES > len(tail):
         source.seek(size - _TAIL_BYTES - length)
         tail = source.read()

@@ -22,11 +22,13 @@ from lake.commit.core import Prepared
 from lake.register.looks.faults import Fault
 from lake.register.looks.file_faults import fault_of_entry
 from lake.register.lost import remove_unexisting_files
-from model.errors import OutcomeUnknown, Unavailable
+from model.errors import OutcomeUnknown, ResultTooLarge, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema.change import AddColumn
 from model.schema.schema import column, new_schema
 from table.format.store import TableFiles
+from table.scan.planning.entry_scan import plan_scan
+from table.scan.read import read_batches
 from tests.lake.commit.test_faults import T, insert, rows
 from workers.orc import OrcProcesses
 from workers.pool import WorkerLimits
@@ -73,6 +75,25 @@ def test_a_file_is_not_lost_because_postgres_is_away(lake: Lake, table: LakeTabl
         else:
             assert fault_of_entry(looked, entry, deep=False) is None
     assert fault_of_entry(looked, entry, deep=True) is None
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_a_file_is_not_lost_because_its_footer_is_too_large(lake: Lake, monkeypatch: pytest.MonkeyPatch, deep: bool) -> None:
+    """Other readers read it: wide tables of many row groups have such. The file was taken away, and its rows with it."""
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "-1"}))
+    insert(lake, 1)
+    table = lake.open(T)
+    planned = plan_scan(table.files, table.schema, table.latest()).files
+    monkeypatch.setattr("table.format.parquet.metadata.MOST_FOOTER_BYTES", 10)
+    assert remove_unexisting_files(lake, lake.open(T), dry_run=False, deep=deep, threads=2, check=lambda: None) == ()
+    assert list(lake.check_table(lake.open(T), deep=deep, threads=2, checked=lambda *_: None)) == []
+    with pytest.raises(
+        ResultTooLarge, match=r"file data-\S+ holds more than can be read: its footer has [\d,]+ bytes, of which at most 10"
+    ):
+        list(read_batches(table.files, table.schema, planned))
+    monkeypatch.undo()
+    assert sum(batch.num_rows for batch in read_batches(table.files, table.schema, planned)) == 1
+    assert rows(lake.open(T)) == [1]
 
 
 def test_a_file_is_not_lost_because_its_decoder_is_late(lake: Lake, warehouse: Path) -> None:

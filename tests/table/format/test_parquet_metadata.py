@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from table.format.parquet.batches import opened
-from table.format.parquet.metadata import MOST_FOOTER_BYTES, footer_of, metadata_of
+from table.format.parquet.metadata import MOST_FOOTER_BYTES, FooterTooLarge, footer_of, metadata_of
 from table.format.parquet.thrift import LIST, NotCompact, Reader, Struct, varint
 
 ROOT = Path(__file__).parents[3]
@@ -98,10 +98,12 @@ def test_a_hostile_footer_is_refused_at_once(data: bytes) -> None:
 def test_a_footer_that_would_fill_the_process_is_not_read() -> None:
     """Arrow takes up to eighty times a footer's bytes; the length of one is four bytes of the file."""
     length = MOST_FOOTER_BYTES + 1
-    source = pa.BufferReader(b"PAR1" + bytes(length) + length.to_bytes(4, "little") + b"PAR1")
+    end = bytes(length - 1) + length.to_bytes(4, "little") + b"PAR1"
     for read in (footer_of, opened):
-        with pytest.raises(pa.ArrowInvalid, match="footer has 33,554,433 bytes"):
-            read(source)
+        with pytest.raises(FooterTooLarge, match="footer has 33,554,433 bytes"):
+            read(pa.BufferReader(b"PAR1\x15" + end))
+        with pytest.raises(pa.ArrowInvalid, match="no footer of 33,554,433 bytes"):  # a changed bit of its length
+            read(pa.BufferReader(b"PAR1\x00" + end))
 
 
 def test_a_footer_of_many_row_groups_takes_little_more_than_its_bytes() -> None:
