@@ -40,6 +40,12 @@ _AS_COUNTED = """
 
 Commits keep the time of the newest file also where that went, so that it tells no change.
 """
+EMPTIED = """
+    UPDATE table_partition p SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
+    WHERE table_id = %(table)s AND branch = %(branch)s
+      AND NOT EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS counted (name) WHERE counted.name = p.name)
+"""
+"""The rows of which a count found nothing. Postgres would hold each row against all of an array's names where it plans for any array."""
 _OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
 
 
@@ -129,11 +135,7 @@ class PartitionRepository:
         """Let the rows say what was counted; what clients said of a partition stays."""
         counted = sorted(partitions, key=lambda partition: partition[0])
         self.hold(table_id, branch, None)
-        clear = """
-            UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
-            WHERE table_id = %(table)s AND branch = %(branch)s AND NOT name = ANY(%(names)s)
-        """
-        self._conn.execute(clear, {"table": table_id, "branch": branch, "names": [name for name, _ in counted]})
+        self._conn.execute(EMPTIED, {"table": table_id, "branch": branch, "names": [name for name, _ in counted]})
         query = f"""
             INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
                                               total_buckets, created_at, updated_at)
