@@ -36,7 +36,7 @@ class Session:
         self._temporary: dict[str, ConnectorTable] = {}
         self._lock = threading.Lock()
         self._memory = memory
-        self._keep(0, text_bytes(name or "") + sum(2 * text_bytes(*item) for item in self._opened.items()))
+        self._keep(0, text_bytes(name or "") + sum(text_bytes(*item) for item in self._opened.items()))
 
     def _keep(self, before: int, now: int) -> None:
         if self._memory is not None:
@@ -60,22 +60,25 @@ class Session:
     def set(self, key: str, value: str) -> None:
         """Set one option for the session; raises `TooManyStatements` where it is too large."""
         with self._lock:
-            self._keep(self._size(key), text_bytes(key, value))
-            self._settings[key] = value
-
-    def _size(self, key: str) -> int:
-        return text_bytes(key, self._settings[key]) if key in self._settings else 0
+            opened = self._opened.get(key)
+            self._put(key, opened if value == opened else value)
 
     def reset(self, key: str | None = None) -> None:
         """Undo what was SET, of one option or all: what the session was opened with holds again."""
         with self._lock:
             for one in list(self._settings.keys() | self._opened.keys()) if key is None else [key]:
-                before = self._size(one)
-                if one in self._opened:
-                    self._settings[one] = self._opened[one]
-                else:
-                    self._settings.pop(one, None)
-                self._keep(before, self._size(one))
+                self._put(one, self._opened.get(one))
+
+    def _put(self, key: str, value: str | None) -> None:
+        self._keep(self._size(key, self._settings.get(key)), self._size(key, value))
+        if value is None:
+            self._settings.pop(key, None)
+        else:
+            self._settings[key] = value
+
+    def _size(self, key: str, value: str | None) -> int:
+        """What it takes beside what the session was opened with, which counts until the session ends: going back to that takes nothing."""
+        return 0 if value is None or value == self._opened.get(key) else text_bytes(key, value)
 
     @property
     def temporary_tables(self) -> dict[str, ConnectorTable]:

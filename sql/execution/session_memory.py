@@ -8,7 +8,7 @@ from model.errors import TooManyStatements
 from model.work.shared_bytes import SharedBytes
 
 _OVERHEAD_BYTES = 200
-"""What Python takes for each option and table beside its text, about."""
+"""What Python takes for each option and table beside its text, about, also where an option is in two dicts."""
 
 
 def text_bytes(*texts: str) -> int:

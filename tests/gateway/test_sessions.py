@@ -28,6 +28,7 @@ from model.errors import (
 )
 from model.identifier import Identifier
 from sql.connectors import ConnectorTable
+from sql.execution.session import Session
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held, in_background
 from tests.sql.tables import make_table
@@ -145,9 +146,9 @@ def test_there_are_only_so_many_sessions(gateway: Gateway) -> None:
 
 def test_what_sessions_hold_is_bounded_for_all_and_for_each_principal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.sessions._MOST_BYTES", 1_000_000)
-    sessions = Sessions(max_sessions=1000, idle_seconds=60.0, chain=lambda: Chain(5))
+    sessions = Sessions(max_sessions=15, idle_seconds=60.0, chain=lambda: Chain(5))
     anna, ben = Owner(principal="anna"), Owner(principal="ben")
-    large = {"pipeline.name": "x" * 100_000}
+    large = {"pipeline.name": "x" * 200_000}
     opened = [sessions.open(None, large, owner=anna) for _ in range(3)]
     with pytest.raises(TooManyStatements, match="those of anna, of 976 kB in all, four fifths of it for one"):
         sessions.open(None, large, owner=anna)
@@ -170,6 +171,36 @@ def test_what_sessions_hold_is_bounded_for_all_and_for_each_principal(monkeypatc
     other.session.add_temporary(tables[0], replace=True)  # by a statement that still ran
     assert sessions._memory.usage() == {}
     assert [sessions.open(None, large, owner=ben) for _ in opened]
+
+
+def test_a_reset_to_what_a_session_was_opened_with_takes_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sessions._MOST_BYTES", 1_000_000)
+    sessions = Sessions(max_sessions=15, idle_seconds=60.0, chain=lambda: Chain(5))
+    opened = {"pipeline.name": "x" * 200_000, "a": "y"}
+    session = sessions.open(None, opened).session
+    before = sessions._memory.usage()
+    other = sessions.open(None, {}).session
+    for at in range(8):
+        session.set("pipeline.name", "")
+        session.set("a", "y")  # as it was
+        session.set("b", "z")
+        _fill(other, sessions)
+        session.reset("pipeline.name" if at % 2 else None)
+        session.reset()
+        assert session.settings == opened
+        other.reset()
+    sessions.close(other.handle)
+    assert sessions._memory.usage() == before
+
+
+def _fill(session: Session, sessions: Sessions) -> None:
+    """SET as much as the memory of all still takes."""
+    for at in range(100):
+        try:
+            session.set(f"filled.{at}", "x" * 50_000)
+        except TooManyStatements:
+            return
+    raise AssertionError(f"It holds {sessions._memory.usage()}.")
 
 
 def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub: NoSpark, held: Callable[..., Held]) -> None:
