@@ -25,7 +25,9 @@ MOST_OPERATIONS = 200
 """Operations a session keeps. Flink's JDBC driver closes none that failed (`gateway.md` 1.5)."""
 
 _MOST_BYTES = 64 << 20
-"""Of what is set in all sessions, and of their temporary tables."""
+"""Of what is set in all sessions, and of their temporary tables, where that is more than `_BYTES_OF_SESSION` for each."""
+_BYTES_OF_SESSION = 64 << 10
+"""Flink's clients send their whole configuration when they open one."""
 
 
 class GatewaySession:
@@ -133,7 +135,7 @@ class Sessions:
         self._chain = chain
         self._lock = threading.Lock()
         self._sessions: dict[str, GatewaySession] = {}
-        self._memory = SharedBytes(_MOST_BYTES)
+        self._memory = SharedBytes(max(_MOST_BYTES, max_sessions * _BYTES_OF_SESSION))
 
     def open(self, name: str | None, properties: Mapping[str, str], *, owner: Owner = _NOBODY) -> GatewaySession:
         """A new session; raises `TooManyStatements` where there are as many, or as large ones, as there may be, or of this owner."""

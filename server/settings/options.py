@@ -167,7 +167,10 @@ SPARK_KEEP_CLASSES = SERVER_OPTIONS.declare(spark_options.KEEP_CLASSES)
 SESSION_IDLE = SERVER_OPTIONS.declare(
     Option("session.idle-seconds", number(at_least=1), 600.0, "A session nobody used for so long is closed.")
 )
-_SESSIONS = "Open sessions; of one user four fifths. What is set in them, and their temporary tables, take 64 MB at most, shared so, too."
+_SESSIONS = (
+    "Open sessions; of one user four fifths. What is set in them, and their temporary tables, take 64 MB at most, or 64 kB for each of "
+    "the limit where that is more, shared so, too."
+)
 SESSION_LIMIT = SERVER_OPTIONS.declare(Option("session.limit", integer(at_least=1), 1000, _SESSIONS))
 STATEMENT_CONCURRENCY = SERVER_OPTIONS.declare(
     Option(

@@ -10,10 +10,14 @@ from model.work.shared_bytes import SharedBytes
 _OVERHEAD_BYTES = 200
 """What Python takes for each option and table beside its text, about, also where an option is in two dicts."""
 
+_WIDEST = 4
+"""Bytes of each character where one of a text is beyond Unicode's first plane, and about as many with what Python keeps encoded."""
+
 
 def text_bytes(*texts: str) -> int:
-    """Bytes of memory that so many texts take that belong together."""
-    return _OVERHEAD_BYTES + sum(map(len, texts))
+    """Bytes of memory that so many texts take that belong together, at most."""
+    # Not by `sys.getsizeof`: a text that was encoded since is larger, and more would be given back than was taken.
+    return _OVERHEAD_BYTES + sum(len(text) if text.isascii() else _WIDEST * len(text) for text in texts)
 
 
 class SessionMemory:

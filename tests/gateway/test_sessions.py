@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
@@ -171,6 +172,29 @@ def test_what_sessions_hold_is_bounded_for_all_and_for_each_principal(monkeypatc
     other.session.add_temporary(tables[0], replace=True)  # by a statement that still ran
     assert sessions._memory.usage() == {}
     assert [sessions.open(None, large, owner=ben) for _ in opened]
+
+
+def test_what_sessions_hold_counts_as_bytes_of_memory() -> None:
+    sessions = Sessions(max_sessions=1000, idle_seconds=60.0, chain=lambda: Chain(5))
+    key = "pipeline.name"
+    for character in "a\xe9\u4e2d\U0001f600":
+        value = character * 100_000
+        size = sys.getsizeof(value)
+        session = sessions.open(None, {key: value})
+        assert size <= sessions._memory.usage()[""] <= 5 * size
+        session.session.set(key, character * 90_000)
+        sessions.close(session.handle)
+    assert sessions._memory.usage() == {}
+
+
+@pytest.mark.parametrize("limit", [1000, 3000])
+def test_as_many_sessions_as_there_may_be_have_space_for_a_clients_configuration(limit: int) -> None:
+    sessions = Sessions(max_sessions=limit, idle_seconds=60.0, chain=lambda: Chain(5))
+    configuration = {f"taskmanager.memory.some-option.{at:03}": "a value as long as such are" for at in range(200)}
+    for _ in range(limit * 4 // 5):
+        sessions.open("flink-jdbc", configuration)
+    with pytest.raises(TooManyStatements, match=f"the rest of the {limit} this server keeps is for others"):
+        sessions.open("flink-jdbc", configuration)
 
 
 def test_a_reset_to_what_a_session_was_opened_with_takes_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
