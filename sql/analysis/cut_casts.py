@@ -47,7 +47,7 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
     """A value that Spark has cast to a type, cut as the type says, also inside ARRAY, MAP and ROW; None where nothing is to be cut.
 
     A map's keys have to differ when they are cast. The value stands in it once.
-    Raises `UnsupportedType` for lengths and precisions that no value has.
+    Raises `UnsupportedType` for lengths and precisions that no value has, and for a ROW whose fields have no names.
     """
     kind = type_.this
     length = text_length(type_)
@@ -78,6 +78,8 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
 
 def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | None:
     """The row's fields by their names: it is given a name first, since it would stand here once for each of them."""
+    if not all(isinstance(field, exp.ColumnDef) for field in type_.expressions):
+        raise UnsupportedType("The fields of a ROW need names in a cast, as in ROW<a INT>.")
     row = exp.to_identifier(f"__cut{depth}")
     parts = [exp.Dot(this=row.copy(), expression=exp.to_identifier(field.name, quoted=True)) for field in type_.expressions]
     inside = [cut_to(part.copy(), field.kind, depth + 1) for part, field in zip(parts, type_.expressions, strict=True)]

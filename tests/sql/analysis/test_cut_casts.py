@@ -23,6 +23,13 @@ def test_other_lengths_and_precisions_that_no_value_has_are_refused(type_: str, 
         spark_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"))
 
 
+@pytest.mark.parametrize("type_", ["ROW<VARCHAR(3), INT>", "ROW(INT)", "STRUCT<a INT, STRING>", "MAP<INT, ARRAY<ROW<a ROW<INT>>>>"])
+@pytest.mark.parametrize("column", ["CAST(a AS {})", "TRY_CAST(a AS {}) IS NULL AS x"])
+def test_a_row_whose_fields_have_no_names_is_refused_by_name(column: str, type_: str) -> None:
+    with pytest.raises(UnsupportedType, match=r"The fields of a ROW need names in a cast, as in ROW<a INT>"):
+        spark_sql(parse_one(f"SELECT {column.format(type_)} FROM t"))
+
+
 @pytest.mark.parametrize("type_", ["MULTISET<INT>", "INT MULTISET", "ARRAY<MULTISET<INT>>", "ROW<a INT, b MULTISET<INT>>"])
 def test_a_multiset_is_refused_by_name(type_: str) -> None:
     with pytest.raises(UnsupportedStatement, match="The type MULTISET is not available"):
