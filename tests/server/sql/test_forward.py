@@ -10,7 +10,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -73,6 +73,10 @@ class Others:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def handle(self) -> None:
+                with suppress(OSError):  # who asked waits no more
+                    super().handle()
 
             def answer(self) -> None:
                 if PROVE in self.headers and not proves:
