@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from threading import BoundedSemaphore
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +23,7 @@ from table.format.orc import OrcHead, orc_head, orc_parts
 from table.format.parquet.batches import bounded_batches, more_than_read, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
-from table.format.parquet.metadata import FooterTooLarge, footer_of, metadata_of, summary_of
+from table.format.parquet.metadata import READ_BYTES, FooterTooLarge, footer_of, metadata_of, summary_of
 from table.index.checksum import Checksum
 from table.scan.checks.checksums import bytes_fault, recorded
 from table.scan.checks.columns import column_fault
@@ -31,6 +33,8 @@ from table.scan.read import problem_of_rows
 
 _MOST_QUICK_BYTES = 1 << 20
 """A longer footer is not decoded where a file is only looked at."""
+_long_footers = BoundedSemaphore(4)
+"""Of longer footers than most so many are decoded at a time where files are only looked at: each takes up to eighty times its bytes."""
 _ORC_TAIL_BYTES = 4
 
 
@@ -189,18 +193,20 @@ def _ends_as_orc(source: pa.NativeFile) -> bool:
 
 def _rows_of_footer(source: pa.NativeFile, expected: ExpectedFile) -> int | None:
     """None where the footer is so long that decoding it takes seconds, or hundreds of megabytes."""
-    footer = footer_of(source)
-    if len(footer) > _MOST_QUICK_BYTES:
+    try:
+        footer = footer_of(source, most=_MOST_QUICK_BYTES)
+    except FooterTooLarge:
         return None
-    metadata = summary_of(footer)
-    problem = None
-    if expected.file is not None:
-        problem = identity_fault(metadata, expected.file, at=source.size() - len(footer) - TAIL_BYTES)
-        if problem is None and expected.schema is not None:
-            problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
-    if problem is not None:
-        raise _Fault(problem)
-    return int(metadata.num_rows)
+    with _long_footers if len(footer) > READ_BYTES else nullcontext():
+        metadata = summary_of(footer)
+        problem = None
+        if expected.file is not None:
+            problem = identity_fault(metadata, expected.file, at=source.size() - len(footer) - TAIL_BYTES)
+            if problem is None and expected.schema is not None:
+                problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
+        if problem is not None:
+            raise _Fault(problem)
+        return int(metadata.num_rows)
 
 
 def _own(source: pa.NativeFile, expected: ExpectedFile) -> pq.ParquetFile:

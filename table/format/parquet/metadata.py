@@ -16,7 +16,7 @@ from table.format.parquet.thrift import I32, STRUCT, NotCompact, Reader, Struct,
 
 MAGIC = b"PAR1"
 _TAIL_BYTES = 8
-_READ_BYTES = 64 << 10
+READ_BYTES = 64 << 10
 """Most footers are shorter, and are one read."""
 MOST_FOOTER_BYTES = 32 << 20
 """Decoded a footer takes up to eighty times its bytes. One of a thousand columns in a hundred row groups has some 15 MB."""
@@ -33,24 +33,26 @@ _CODECS = range(8)
 
 
 class FooterTooLarge(pa.ArrowCapacityError):  # type: ignore[misc]
-    """A footer that other readers read, and this server does not."""
+    """A footer of more bytes than are read, which other readers may read."""
 
 
-def footer_of(source: pa.NativeFile) -> bytes:
+def footer_of(source: pa.NativeFile, *, most: int | None = None) -> bytes:
     """The footer of an open file, without its length and magic.
 
-    Raises `pyarrow.ArrowInvalid` for a file that has none, and `FooterTooLarge` for one of more than 32 MB.
+    Raises `pyarrow.ArrowInvalid` for a file that has none, and `FooterTooLarge` for one of more than ``most`` bytes (None for 32 MB),
+    of which nothing is read then but its end.
     """
     size = source.size()
-    source.seek(max(0, size - _READ_BYTES))
+    source.seek(max(0, size - READ_BYTES))
     tail = source.read()
     length = int.from_bytes(tail[-_TAIL_BYTES:-4], "little")
     if len(tail) < _TAIL_BYTES or tail[-4:] != MAGIC or length > size - _TAIL_BYTES - len(MAGIC):
         raise pa.ArrowInvalid("the file does not end as Parquet files do")
-    if length > MOST_FOOTER_BYTES:
+    most = MOST_FOOTER_BYTES if most is None else most
+    if length > most:
         if source.read_at(len(_BEGIN), size - _TAIL_BYTES - length) != _BEGIN:
             raise pa.ArrowInvalid(f"no footer of {length:,} bytes lies where the file's end tells")
-        raise FooterTooLarge(f"its footer has {length:,} bytes, of which at most {MOST_FOOTER_BYTES:,} are read")
+        raise FooterTooLarge(f"its footer has {length:,} bytes, of which at most {most:,} are read")
     if length + _TAIL_BYTES > len(tail):
         source.seek(size - _TAIL_BYTES - length)
         tail = source.read()
