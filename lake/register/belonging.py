@@ -55,6 +55,8 @@ class Belonging:
         self._warning: str | None = None
         self._compared_with: Marker | None = None
         """What the warehouse knew when they were last compared; None where they never were, as in commands."""
+        self._has_told = False
+        """Whether the catalog was told of the marked warehouse since the server started."""
         self._told: TTLCache[str, None] = TTLCache(_MOST_TOLD, _TOLD_SECONDS)
         self._telling = threading.Lock()
 
@@ -139,18 +141,19 @@ class Belonging:
                 "SLUICE_CATALOG_DSN or SLUICE_WAREHOUSE to what belongs together, or run `sluice restore` with the newest backup; "
                 f"{_CLAIM} makes the warehouse this catalog's."
             )
-        elif ours is not None and known_revision != revision and not look_only:
-            known = self._write_marker(ours, revision)
+        elif ours is not None:
+            mismatch = self._of_another_marked(ours, identity)
+            if mismatch is None and known_revision != revision and not look_only:
+                known = self._write_marker(ours, revision)
         for text in (mismatch, warning):
             if text is not None:
                 self.tell(text)
         self._mismatch, self._warning = mismatch, warning
         self._uncompared = None
         self._compared_with = known
-        if theirs is not None and theirs == ours and identity.warehouse is None and not look_only:
-            # It was marked before the catalog knew it; a standby, which cannot be told, learns it once it is none.
-            with contextlib.suppress(LakeError), self._catalog.transaction(brief=True) as tx:
-                tx.state.keep_warehouse(self._warehouse, instead=False)
+        if ours is not None and theirs == ours and mismatch is None and not look_only:
+            with contextlib.suppress(LakeError, OSError):  # a standby, which cannot be told, learns it once it is none
+                self._let_know(ours, identity.warehouse)
 
     def claim(self, *, dry_run: bool = False) -> UUID:
         """Make the warehouse the catalog's, whosever it was; returns the catalog's id."""
@@ -186,6 +189,43 @@ class Belonging:
         if mismatch is not None or look_only:
             return None, mismatch, None
         return *self._take(ours, identity.revision, instead=identity.has_tables), None
+
+    def _of_another_marked(self, ours: UUID, identity: IdentityRow) -> str | None:
+        """Why a warehouse with the catalog's mark is not its own: the one that the catalog knows bears another such; None where it is.
+
+        As where a first start in a mistyped one marked it and ended before the catalog knew it. What cannot be looked at is no other.
+        """
+        known = identity.warehouse
+        if known is None or self._is_here(known):
+            return None
+        try:
+            if not self._bears_mark(known, ours) or self._mark_file(known) == self._mark_file(self._warehouse):
+                return None
+        except (LakeError, OSError):
+            return None
+        return self._against_the_tables(known) if identity.has_tables else self._elsewhere(known)
+
+    def _let_know(self, ours: UUID, known: str | None) -> None:
+        """Let the catalog know the marked warehouse where it knows none, or one that was moved here with its mark.
+
+        The latter once a server: two servers may see one warehouse in two places, as by two mounts, and would tell it in turns.
+        """
+        moved = known is not None and not self._has_told and not self._is_here(known) and not self._bears_mark(known, ours)
+        if known is None or moved:
+            with self._catalog.transaction(brief=True) as tx:
+                tx.state.keep_warehouse(self._warehouse, instead=moved)
+        self._has_told = True
+
+    def _bears_mark(self, warehouse: str, ours: UUID) -> bool:
+        """Whether another warehouse bears the catalog's mark, as far as a store of this one's kind can tell."""
+        here, there = Location.parse(self._warehouse), Location.parse(warehouse)
+        return here.scheme == there.scheme and self._marker(warehouse)[0] == ours
+
+    def _mark_file(self, warehouse: str) -> tuple[int, int] | None:
+        """By what the file of the mark is told from another one: its size and time; None where there is none."""
+        directory, _, name = f"{warehouse}/{MARKER}".rpartition("/")
+        files = (file for file in self._io.list(directory) if file.path.endswith(f"/{name}"))
+        return next(((file.size, file.mtime_millis) for file in files), None)
 
     def _take(self, ours: UUID, revision: str, *, instead: bool) -> tuple[Marker | None, str | None]:
         """Mark the warehouse, and let the catalog know it, where it knows none or ``instead`` of that; else why it is not the catalog's.
@@ -266,10 +306,10 @@ class Belonging:
             with self._catalog.transaction() as tx:
                 tx.state.become(theirs)
 
-    def _marker(self) -> Marker:
-        """The identity and revision the warehouse knows; what is no marker, as after a loss of power, counts as none."""
+    def _marker(self, warehouse: str | None = None) -> Marker:
+        """The identity and revision the warehouse, or another one, knows; what is no marker, as after a loss of power, counts as none."""
         try:
-            marker = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
+            marker = json.loads(self._io.read(f"{warehouse or self._warehouse}/{MARKER}"))
             return UUID(marker["catalog"]), str(marker["revision"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None, ""

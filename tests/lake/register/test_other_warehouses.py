@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.belonging import MARKER
+from lake.register.belonging import MARKER, Marker
 from model.catalog_errors import WarehouseMismatch
+from model.errors import Unavailable
 from model.identifier import Identifier
+from model.schema.schema import column, new_schema
 from tests.lake.test_commit import T, append, names
 from tests.lake.test_commit import table as table
 
@@ -139,9 +144,9 @@ def test_a_catalog_without_tables_has_one_warehouse_from_the_first_start(
     lake.claim_warehouse()
     (tmp_path / "link").symlink_to(warehouse)
     warehouse.rename(tmp_path / "moved")
-    for place in ("moved", "away"):  # which are marked
+    for place, is_own in {"moved": True, "away": False}.items():  # both are marked
         with server(catalog, tmp_path / place) as marked:
-            assert marked.standing.mismatch is None
+            assert (marked.standing.mismatch is None) is is_own
     (tmp_path / "moved").rename(warehouse)
     with server(catalog, tmp_path / "link") as linked:
         assert linked.standing.mismatch is None
@@ -190,3 +195,61 @@ def test_of_two_first_servers_one_is_told_that_the_warehouse_is_the_others(
     assert f"The catalog's warehouse is {warehouse}" in (mismatch or "")
     assert list((tmp_path / "away").iterdir()) == []
     second.close()
+
+
+@pytest.mark.parametrize("has_tables", [False, True])
+def test_a_first_start_elsewhere_that_was_cut_off_leaves_no_second_warehouse(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_tables: bool
+) -> None:
+    """Postgres went away as the catalog was to know it, and its mark was there already."""
+    second = Lake(catalog, str(tmp_path / "away"))
+    write = second.standing._write_marker
+
+    def cut_off(catalog_id: UUID, revision: str) -> Marker:
+        write(catalog_id, revision)
+        raise Unavailable("Postgres went away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(second.standing, "_write_marker", cut_off)
+        second.standing.compare_at_start()
+    assert (tmp_path / "away" / MARKER).exists()
+    lake.standing.compare()
+    if has_tables:
+        lake.create_table(T, new_schema([column("v", "STRING")]))
+    second.standing.compare()
+    assert str(warehouse) in (second.standing.mismatch or "")
+    with pytest.raises(WarehouseMismatch, match=r"CALL sys\.claim_warehouse"):
+        second.create_database("more")
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+    second.claim_warehouse()
+    second.create_database("more")
+    second.close()
+
+
+def test_a_warehouse_that_was_moved_with_its_mark_is_known_where_it_is(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """A torn mark would be taken for another's there otherwise."""
+    lake.standing.compare()
+    warehouse.rename(tmp_path / "moved")
+    with server(catalog, tmp_path / "moved") as moved:
+        (tmp_path / "moved" / MARKER).write_text("")
+        moved.standing.compare()
+        assert moved.standing.mismatch is None
+        assert json.loads((tmp_path / "moved" / MARKER).read_text())["catalog"]
+    with server(catalog, warehouse) as mistyped:
+        assert f"The catalog's warehouse is {tmp_path / 'moved'}" in (mistyped.standing.mismatch or "")
+
+
+def test_servers_that_see_one_warehouse_in_two_places_write_nothing_for_it(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """As by two mounts of one disk: the mark is the same file."""
+    lake.standing.compare()
+    (tmp_path / "mounted/.sluice").mkdir(parents=True)
+    os.link(warehouse / MARKER, tmp_path / "mounted" / MARKER)
+    with server(catalog, tmp_path / "mounted") as other:
+        assert other.standing.mismatch is None
+    with catalog.reading() as tx:
+        assert tx.state.identity().warehouse == str(warehouse)
