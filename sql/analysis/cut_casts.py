@@ -7,7 +7,7 @@ from sqlglot import exp
 from model.errors import UnsupportedType
 from model.schema.types import MAX_LENGTH
 from model.text.whole_number import whole_number
-from sql.analysis.limits.guards import call, named, number
+from sql.analysis.limits.guards import call, call_for, named, number
 
 TEXTS = frozenset({exp.DType.CHAR, exp.DType.VARCHAR})
 BYTES = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
@@ -52,14 +52,16 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
     kind = type_.this
     length = text_length(type_)
     if length is not None:
-        return (
-            call("rpad", value, number(length), exp.Literal.string(" ")) if kind == exp.DType.CHAR else call("left", value, number(length))
-        )
+        if kind == exp.DType.CHAR:
+            return call_for(type_.sql(), "rpad", value, number(length), exp.Literal.string(" "))
+        return call("left", value, number(length))
     if kind in BYTES and type_.expressions:
         length = _length(type_, "bytes are", "of them")
         if length is None:
             return None
-        return call("rpad", value, number(length)) if kind == exp.DType.BINARY else call("left", value, number(length))
+        if kind == exp.DType.BINARY:
+            return call_for(type_.sql(), "rpad", value, number(length))
+        return call("left", value, number(length))
     if kind in TIMESTAMPS:
         return _cut_time(value, type_)
     if not type_.args.get("nested"):

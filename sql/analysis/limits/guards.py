@@ -34,11 +34,25 @@ _MOST_PLAIN = 12
 """Nodes of what is written out again."""
 _GIVEN = "__given"
 _OURS = "ours"
+_ONCE = "once"
+_WRITTEN = "written"
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A call of Spark's."""
     return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def call_for(written: str, name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A call of Spark's that stands for something else that a user wrote, by which errors call it."""
+    made = call(name, *arguments)
+    made.meta[_WRITTEN] = written
+    return made
+
+
+def written_as(node: exp.Anonymous) -> str:
+    """What a call is called in errors."""
+    return str(node.meta.get(_WRITTEN, node.name))
 
 
 def matches(text: exp.Expr, pattern: str) -> exp.Expr:
@@ -127,7 +141,13 @@ def guard_made(node: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], messag
 def named(value: exp.Expr, body: exp.Expr, name: str = _GIVEN) -> exp.Expr:
     """The body, in which a name is the value."""
     lambda_ = exp.Lambda(this=body, expressions=[exp.to_identifier(name)])
+    lambda_.meta[_ONCE] = True
     return call("element_at", call("transform", call("array", value), lambda_), number(1))
+
+
+def runs_once(lambda_: exp.Lambda) -> bool:
+    """Whether it was made by `named`: of an array that has one element."""
+    return _ONCE in lambda_.meta
 
 
 def _raising(condition: exp.Expr, message: str, otherwise: exp.Expr) -> exp.Expr:

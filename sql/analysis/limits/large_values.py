@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from model.errors import UnsupportedStatement
 from sql.analysis.limits.growth import TIMES
-from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
+from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide, written_as
 from sql.analysis.limits.long_rows import bound_exponents, bound_pairs
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
@@ -102,13 +102,13 @@ def _too_much(name: str, most: int, what: str = "bytes") -> UnsupportedStatement
 
 def _by_count(node: exp.Anonymous, *, unit: int | None = None, most: int | None = None, what: str = "bytes") -> None:
     """One argument says how many (`BY_COUNT`), of the size of the argument ``unit`` each or of one byte."""
-    name, count = node.name, BY_COUNT[node.name.lower()]
+    name, count = written_as(node), BY_COUNT[node.name.lower()]
     arguments = arguments_of(node, max(count, unit or 0) + 1)
     if arguments is None:
         return
     limit = min(most or _most(node), _most(node))
     times = literal_number(arguments[count])
-    least = ELEMENT if name.lower() == "array_repeat" else 1
+    least = ELEMENT if node.name.lower() == "array_repeat" else 1
     each = 1 if unit is None else literal_size(arguments[unit])
     if times is not None and each is not None:
         if abs(times) * max(each, least) > limit:

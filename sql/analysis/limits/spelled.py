@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
+from sql.analysis.limits.guards import runs_once
 
 SECONDS = {"WEEK": 604800, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
 """In a unit of an interval."""
@@ -42,5 +43,8 @@ def arguments_of(node: exp.Anonymous, at_least: int) -> list[exp.Expr] | None:
 
 
 def in_lambda(node: exp.Expr) -> bool:
-    """Whether it is evaluated for each element of an array."""
-    return node.find_ancestor(exp.Lambda) is not None
+    """Whether it is evaluated for each element of an array, which may have many."""
+    lambda_ = node.find_ancestor(exp.Lambda)
+    while lambda_ is not None and runs_once(lambda_):
+        lambda_ = lambda_.find_ancestor(exp.Lambda)
+    return lambda_ is not None

@@ -16,7 +16,7 @@ from sql.analysis.limits.folding import may_be_null, may_fold
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
 from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
-from sql.analysis.limits.spelled import literal_number, literal_size
+from sql.analysis.limits.spelled import in_lambda, literal_number, literal_size
 from sql.analysis.limits.weight import MOST_GROWTH, Weight, largest, product, summed
 
 ELEMENT = 16
@@ -249,7 +249,7 @@ class Weights:
 
     def _limit(self, node: exp.Expr) -> float:
         # A text of thousands of calls has no lambda, and is deep: only where there is one it is looked for.
-        return self._most_in_lambda if self._has_lambdas and node.find_ancestor(exp.Lambda) is not None else self._most
+        return self._most_in_lambda if self._has_lambdas and in_lambda(node) else self._most
 
     def _called(self, name: str, node: exp.Expr, inside: list[Weight]) -> Weight:
         arguments = list(node.expressions)

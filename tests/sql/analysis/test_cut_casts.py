@@ -3,6 +3,7 @@
 import pytest
 
 from model.errors import UnsupportedStatement, UnsupportedType
+from sql.analysis.allow_list import checked_sql
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 
@@ -28,6 +29,29 @@ def test_other_lengths_and_precisions_that_no_value_has_are_refused(type_: str, 
 def test_a_row_whose_fields_have_no_names_is_refused_by_name(column: str, type_: str) -> None:
     with pytest.raises(UnsupportedType, match=r"The fields of a ROW need names in a cast, as in ROW<a INT>"):
         spark_sql(parse_one(f"SELECT {column.format(type_)} FROM t"))
+
+
+@pytest.mark.parametrize("type_", ["CHAR(70000)", "ROW<x CHAR(70000)>", "ROW<x ROW<y BINARY(70000)>, z INT>", "ARRAY<CHAR(65536)>"])
+def test_a_row_is_filled_up_as_far_as_a_text_alone(type_: str) -> None:
+    assert "rpad" in checked_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"), {"t"})
+
+
+@pytest.mark.parametrize(
+    ("value", "written", "most"),
+    [
+        ("CAST(a AS CHAR(40000000))", "CHAR(40000000)", 32 << 20),
+        ("CAST(a AS ROW<x BINARY(40000000)>)", "BINARY(40000000)", 32 << 20),
+        ("CAST(a AS ARRAY<CHAR(70000)>)", "CHAR(70000)", 64 << 10),
+        ("CAST(a AS MAP<INT, ROW<x BINARY(70000)>>)", "BINARY(70000)", 64 << 10),
+        ("CAST(a AS ROW<x ARRAY<CHAR(70000)>>)", "CHAR(70000)", 64 << 10),
+        ("transform(a, e -> CAST(e AS ROW<x CHAR(70000)>))", "CHAR(70000)", 64 << 10),
+    ],
+)
+def test_what_a_cast_would_fill_up_too_far_is_refused_by_its_type(value: str, written: str, most: int) -> None:
+    with pytest.raises(UnsupportedStatement) as refused:
+        checked_sql(parse_one(f"SELECT {value} AS x FROM t"), {"t"})
+    assert refused.value.message.startswith(f"{written} would make a value of more than {most} bytes")
+    assert refused.value.fragment == written
 
 
 @pytest.mark.parametrize("type_", ["MULTISET<INT>", "INT MULTISET", "ARRAY<MULTISET<INT>>", "ROW<a INT, b MULTISET<INT>>"])

@@ -51,6 +51,7 @@ EXAMPLES: dict[str, Any] = {
     "CAST(NULL AS MAP<INT, STRING>)": None,
     "CAST(NULL AS ROW<x VARCHAR(2)>)": None,
     "CAST(ROW('abc') AS ROW<x VARCHAR(2)>).x || ROW(1, 'b').col2": "abb",
+    "length(CAST(ROW('abc') AS ROW<x CHAR(70000)>).x)": 70000,
     "CAST(ARRAY[ROW('abc'), NULL] AS ARRAY<ROW<x VARCHAR(2)>>)": [{"x": "ab"}, None],
     "(SELECT CAST(ROW(max(a), count(*)) AS ROW<x VARCHAR(1), y INT>) FROM (VALUES ('abc')) AS v(a))": {"x": "a", "y": 1},
     # VALUES, whose rows are evaluated also where Spark's inline tables cannot
