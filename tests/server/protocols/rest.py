@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -12,6 +13,8 @@ from flask.testing import FlaskClient
 from lake import Lake
 from lake.commit.write_context import paths_of
 from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.rows.arrow import arrow_schema
+from tests.server.paimon.committing import rows_of_nulls
 from tests.server.paimon.speaking import PREFIX
 from tests.server.protocols.common import Columns, Refused, Told, day_of, fields_of, identifier, two_rows
 
@@ -100,8 +103,10 @@ class RestDoor:
         """As clients do: the files first, then the commit that names them."""
         table = self._lake.open(identifier(name))
         new, files, base = two_rows(day_of(table)), table.files, self._latest(name)
+        data = rows_of_nulls(arrow_schema(table.schema.fields), 2)
+        new = replace(new, file=replace(new.file, file_size=len(data)))
         for path in paths_of(files, table.schema, new):
-            files.io.add(path, b"x" * new.file.file_size)
+            files.io.add(path, data)
         entry = ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=0, total_buckets=-1, file=new.file)
         added = files.new_manifests([entry], [one.type for one in table.schema.partition_fields], target=1 << 20)
         latest = table.latest()
