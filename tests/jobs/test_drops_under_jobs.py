@@ -113,7 +113,8 @@ def test_a_new_table_of_the_sources_name_gives_the_job_no_rows(server: RunningSe
     server.sql(f"DROP TABLE {src}; CREATE TABLE {src} (n INT) WITH ('bucket' = '1')")
     server.sql(f"INSERT INTO {src} VALUES (7); INSERT INTO {src} VALUES (8)")
     until(lambda: found()["state"] == "FAILED", seconds=300, what=lambda: (rows(), found()))
-    assert "is another one than the job reads" in found()["error"]
+    error = found()["error"]  # of a job that had only begun the source may be looked for before the new one is there
+    assert "is another one than the job reads" in error or "not exist" in error
     assert rows() == [0] * read
     server.sql(f"DROP TABLE {src} PURGE; UNDROP TABLE {src}; INSERT INTO {src} VALUES (1); ALTER JOB '{job_id}' RESTART")
     until(lambda: rows() == [0] * read + [1], what=lambda: (rows(), found()))
