@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
-from psycopg import Connection, Cursor
+from psycopg import Cursor
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
@@ -54,7 +54,7 @@ class IdempotencyRepository:
     A key counts until it is forgotten, however old the clock says that it is: that may be wrong.
     """
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | Taken:
@@ -104,7 +104,6 @@ class IdempotencyRepository:
 
     def holding(self, key: Key) -> Callable[[], bool]:
         """`hold_or_claim` of a key that was claimed, in the round trip of the next statement; tells whether it is held, from then on."""
-        assert isinstance(self._conn, CatalogConnection)
         cursor = self._conn.ahead(_HOLD, (key.scope, key.key, key.owner))
         return lambda: cursor.rowcount == 1
 
@@ -151,7 +150,6 @@ class IdempotencyRepository:
     def finish_held(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any]) -> None:
         """Store the answer of a key that the transaction holds without one, in the round trip of its next statement, or of its end."""
         query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
-        assert isinstance(self._conn, CatalogConnection)
         self._conn.later(query, (Jsonb(dict(answer)), scope, key, owner))
 
     def let_go(self, owner: UUID) -> None:

@@ -136,8 +136,8 @@ def last_changes(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) 
     with catalog.reading() as tx:
         rows = tx.partitions.named(table.table_id, table.identifier.branch, names)
         since = tx.partitions.unlisted_since(table.table_id, table.identifier.branch)
-    heard = {row.name: row.updated_at for row in rows}
-    return heard if is_listed else {name: max(heard.get(name, since), since) for name in names}
+    changes = {row.name: row.updated_at for row in rows}
+    return changes if is_listed else {name: max(changes.get(name, since), since) for name in names}
 
 
 def _list(catalog: CatalogStore, table: LakeTable) -> None:

@@ -282,10 +282,10 @@ def _refuse_own_endpoint(name: str, location: str | None, settings: Settings) ->
     Earlier versions heard it there, and made it a part of the names of the files.
     """
     uri = urlsplit(location or "")
-    told = parse_qs(uri.query).get("endpoint_override", ()) if uri.scheme == "s3" else ()
-    if told and settings.s3_endpoint is None:
+    named = parse_qs(uri.query).get("endpoint_override", ()) if uri.scheme == "s3" else ()
+    if named and settings.s3_endpoint is None:
         raise InvalidOption(
-            f"{name} says endpoint_override={told[0]}, which is nothing but a part of the names of files: set AWS_ENDPOINT_URL to that "
+            f"{name} says endpoint_override={named[0]}, which is nothing but a part of the names of files: set AWS_ENDPOINT_URL to that "
             "server, with http:// or https://, and where files lie there already, leave the place as it is."
         )
 

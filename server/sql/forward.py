@@ -160,8 +160,8 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     last: Response | None = None
     unsure: LakeError | None = None
     try:
-        with contextlib.closing(_who_may_know(others, peers, name)) as asked:
-            for other, knows in asked:
+        with contextlib.closing(_who_may_know(others, peers, name)) as candidates:
+            for other, knows in candidates:
                 try:
                     answer = _answer_unless_unknown(services, other, peers, what)
                 except (Unavailable, OutcomeUnknown) as problem:
@@ -219,15 +219,15 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Gener
     looks = {look: by_number[number] for look, number in _questions().ask(questions).items()}
     try:
         refusing, busy, unsure = list[ServerRow](), list[ServerRow](), None
-        for other, told in _as_told(looks, what):
-            if isinstance(told, Unavailable):
-                if request.method in ONLY_READ or isinstance(told.__cause__, NotReached):
-                    unsure = told
+        for other, status in _as_told(looks, what):
+            if isinstance(status, Unavailable):
+                if request.method in ONLY_READ or isinstance(status.__cause__, NotReached):
+                    unsure = status
                 else:
                     busy.append(other)
-            elif _knows(told):
+            elif _knows(status):
                 yield other, True
-            elif told != HTTPStatus.NOT_FOUND:
+            elif status != HTTPStatus.NOT_FOUND:
                 refusing.append(other)
         yield from ((other, False) for other in (*refusing, *busy))
         if unsure is not None:

@@ -11,15 +11,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lake import LakeTable
-from model.catalog_errors import IdempotencyKeyTaken, MetadataOnlyTable, TableChanged
+from model.catalog_errors import IdempotencyKeyTaken, TableChanged
 from model.errors import AnalysisError, ExecutionError, LakeError, OutcomeUnknown
 from model.schema.types import Field
-from sql.connectors.stored import means_connector
 from sql.dialect import OPTIONS_HINT
 from sql.execution.results import ResultSet
 from sql.execution.writing import append_batches
 from sql.local.assign import Assignment
 from sql.local.literals import LiteralValue, NodeOrigin, NotLocal, Origin, evaluate
+from sql.local.scope import connectors_not_local
 from sql.local.values import ValuesInsert
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.arrow import arrow_field
@@ -83,12 +83,8 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
 
 
 def _opened(insert: ValuesInsert, context: ExecutionContext) -> LakeTable:
-    try:
+    with connectors_not_local():
         return context.lake.open_to_write(context.session.identifier(insert.target))
-    except MetadataOnlyTable as other:
-        if means_connector(other):
-            raise NotLocal from None
-        raise
 
 
 def _planned(insert: ValuesInsert, context: ExecutionContext, table: LakeTable) -> LiteralInsert:

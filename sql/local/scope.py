@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlglot import exp
 
 from lake import LakeTable
@@ -82,14 +85,22 @@ def only_stored_table(tree: exp.Select, context: ExecutionContext) -> TableRefer
     return reference
 
 
-def opened(reference: TableReference, context: ExecutionContext) -> LakeTable:
-    """The table of a reference; raises `NotLocal` for a view and for what a connector reads, and else what `Lake.open` does."""
+@contextmanager
+def connectors_not_local() -> Iterator[None]:
+    """Raise `NotLocal` where the block opens what a connector stands for."""
     try:
-        return context.lake.open(context.session.identifier(reference.parts))
+        yield
     except MetadataOnlyTable as other:
         if means_connector(other):
             raise NotLocal from None
         raise
+
+
+def opened(reference: TableReference, context: ExecutionContext) -> LakeTable:
+    """The table of a reference; raises `NotLocal` for a view and for what a connector reads, and else what `Lake.open` does."""
+    try:
+        with connectors_not_local():
+            return context.lake.open(context.session.identifier(reference.parts))
     except TableNotExist:
         if is_view(context, reference.parts):
             raise NotLocal from None

@@ -93,11 +93,11 @@ class _Column:
             try:
                 if kind in self._bodies:
                     self._indexes[kind] = _KINDS[kind](self._bodies.pop(kind), self.field.type)
-                told = self._indexes[kind].tells(values, self._rows)
+                agrees = self._indexes[kind].tells(values, self._rows)
             except (UnreadableIndex, struct.error):
                 self._indexes.pop(kind, None)
                 continue
-            if not told:
+            if not agrees:
                 self.leaves_out = kind
                 self._bodies, self._indexes = {}, {}
                 break

@@ -110,7 +110,7 @@ def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
 def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> list[Look]:
     """Look at files; raises `TableDamaged` for one that is not what was written."""
     schemas = {planned.file.schema_id: schema_at(planned.file.schema_id) for _, planned in unseen}
-    room = _Room(MOST_ORC_BYTES)
+    budget = _Budget(MOST_ORC_BYTES)
 
     def look(entry: tuple[bytes, PlannedFile]) -> tuple[str | None, Look]:
         key, planned = entry
@@ -127,7 +127,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
-            fault, left_out = _orc_of_store(files, expected, room, lambda batch: ours_alone.append(not_for_spark(batch)))
+            fault, left_out = _orc_of_store(files, expected, budget, lambda batch: ours_alone.append(not_for_spark(batch)))
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
@@ -135,7 +135,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         known = _of_footer(footers[0]) if footers else _IN_SPARK
         if fault is None and (left_out or any(ours_alone) or _lacks_partition(files, expected, footers)):
             known = _READ_HERE
-        if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have room for it
+        if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have enough left for it
             _sound.keep(key, known)
         return fault, known
 
@@ -149,7 +149,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
     return known
 
 
-class _Room:
+class _Budget:
     """What may be decoded for one statement, by several threads."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -165,11 +165,11 @@ class _Room:
 
 
 def _orc_of_store(
-    files: TableFiles, expected: ExpectedFile, room: _Room, shown: Callable[[pa.RecordBatch], None]
+    files: TableFiles, expected: ExpectedFile, budget: _Budget, shown: Callable[[pa.RecordBatch], None]
 ) -> tuple[str | None, bool]:
-    """What is wrong with an ORC file of a store by its end, and whether no room is left to look at times that Spark may not read.
+    """What is wrong with an ORC file of a store by its end, and whether the budget is too small to look at times that Spark may not read.
 
-    ``shown`` is shown those there is room for. Files of Java, and files written here, hold none.
+    ``shown`` is shown those that it allows. Files of Java, and files written here, hold none.
     """
     left_out = False
 
@@ -180,7 +180,7 @@ def _orc_of_store(
         times = [] if head.by_java else columns_before_1970(expected.file, expected.schema)
         if not times or recorded(files.io, expected.path, expected.file) is not None:
             return ()
-        left_out = not room.take(expected.size)
+        left_out = not budget.take(expected.size)
         return () if left_out else times
 
     return orc_columns_fault(files.io, expected, columns, shown), left_out
