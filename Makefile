@@ -28,7 +28,7 @@ paimon-spark: $(VENV)/.uv ## Install Spark 4.1 into .venv-spark where the jar of
 	@[ ! -e "$(SLUICE_TEST_PAIMON_SPARK_JAR)" ] || scripts/client-venv spark
 
 test: install $(VENV)/.dev pypaimon paimon-spark ## Run the tests
-	@$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST)
+	@$(BIN)/pytest -n 2 --dist loadgroup --durations 25 --durations-min 10 $(PYTEST)
 
 check: $(VENV)/.dev ## Lint, format, types, and generated pages
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -51,6 +52,7 @@ class RemoteTable:
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
         timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
         self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=timeout)
+        self._ended = threading.Event()
         self.identifier = options.table
         try:
             self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
@@ -67,9 +69,13 @@ class RemoteTable:
         """Let go of the server."""
         self.client.close()
 
+    def end_waiting(self) -> None:
+        """Ask nothing again from now on, in any thread: who stops does not wait for a server that is away."""
+        self._ended.set()
+
     def pause(self) -> None:
         """Wait a moment before something is sent again that was not answered."""
-        time.sleep(PAUSE_SECONDS)
+        self._ended.wait(PAUSE_SECONDS)
 
     def _open(self, body: Mapping[str, Any]) -> None:
         if (body["schema"].get("options") or {}).get("query-auth.enabled") == "true":
@@ -205,9 +211,8 @@ class RemoteTable:
         while True:
             answer = self._answer(method, path, **arguments)
             pause = _pause(answer)
-            if pause is None or time.monotonic() + pause > until:
+            if pause is None or time.monotonic() + pause > until or self._ended.wait(pause):
                 return self._read(answer, method, path, missing)
-            time.sleep(pause)
 
     def _once(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
         """The same without patience."""

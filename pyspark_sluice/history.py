@@ -247,8 +247,9 @@ class _Listener:
         threading.Thread(target=self._run, name="sluice-listen", daemon=True).start()
 
     def close(self) -> None:
-        """Let the thread end with its next answer."""
+        """Let the thread end with its next answer, also with that of a server that is away."""
         self._closed = True
+        self._table.end_waiting()
 
     def beyond(self, known: int, seconds: float) -> int:
         """The newest snapshot's id, as soon as it is another than the one known or the time is over."""

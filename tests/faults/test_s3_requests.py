@@ -85,7 +85,7 @@ class Rounds:
             number = len(self.rounds)
             self._held.append(kind_of(f"{method} {path}"))
             self._moved.notify_all()
-            self._moved.wait_for(lambda: len(self.rounds) > number, timeout=120)
+            self._moved.wait_for(lambda: self._ended or len(self.rounds) > number, timeout=120)
         return fate
 
     def _run(self) -> None:

@@ -206,7 +206,8 @@ def test_a_stop_does_not_wait_for_handshakes(files: Files, tmp_path: Path) -> No
         begun = time.monotonic()
         site.stop()
         assert time.monotonic() - begun < 30
-        assert rest(client) == b""
+        with contextlib.suppress(ConnectionResetError):  # closed before the bytes of the handshake had been read
+            assert rest(client) == b""
 
 
 def closed(client: socket.socket) -> bool:
