@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from model.location import Location
+from table.format.io.storage_errors import translating
+
+_LOOKS = 100
+"""How often a path is looked at whose links become something else meanwhile."""
 
 
 def real(location: Location) -> Location:
-    """The location with every link on the way followed; stores without links have nothing to follow."""
-    return Location.parse(os.path.realpath(str(location))) if location.local else location
+    """The location with every link on the way followed; stores without links have nothing to follow.
+
+    Raises `Unavailable` for a path that does not stay the same.
+    """
+    if not location.local:
+        return location
+    path = str(location)
+    for _ in range(_LOOKS):
+        with contextlib.suppress(OSError):  # what was a link is none any more where it leads is asked
+            return Location.parse(os.path.realpath(path))
+    with translating(path):
+        return Location.parse(os.path.realpath(path))
 
 
 class RealPlaces:
