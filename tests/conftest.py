@@ -3,6 +3,7 @@
 pytest_plugins = [
     "tests.fix_data",  # the others import it, and pytest wants it first
     "tests.fix_rules",
+    "tests.fix_memory",
     "tests.fix_postgres",
     "tests.fix_lake",
     "tests.fix_gateway",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from migrations import upgrade
 from server.process.postgres import EmbeddedPostgres
-
-_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2 << 30
+from tests.fix_memory import memory
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +38,10 @@ def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 @contextmanager
 def _directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the cluster lies: in memory where there is space; a database is 300 files, whose making takes 0.3 s of CPU on a disk."""
-    if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES:
+    if (place := memory()) is None:
         yield tmp_path_factory.mktemp("pg")
         return
-    with tempfile.TemporaryDirectory(prefix="sluice-tests-pg-", dir=_MEMORY) as name:
+    with tempfile.TemporaryDirectory(prefix="sluice-tests-pg-", dir=place) as name:
         Path(name).chmod(0o755)  # Postgres runs as another user
         yield Path(name)
 

@@ -1,0 +1,76 @@
+"""Where tests write: in memory where there is space.
+
+Each file of a table is flushed to its disk, and on a disk most of an INSERT is waiting for that.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 4 << 30
+_KEPT_SECONDS = 20
+"""How long the directory of a test that has ended stays, for a process or thread that has not: they find it as on a disk."""
+_ON_A_DISK = ("slow", "torture")
+"""Marks of tests that may write much."""
+
+
+def memory() -> Path | None:
+    """A file system in memory, where this machine has one with space for what the tests write at once."""
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES else None
+
+
+class _Places:
+    """Directories of tests: in memory, from where they go some time after the tests have ended, or where pytest makes them."""
+
+    def __init__(self, base: Path | None, factory: pytest.TempPathFactory) -> None:
+        self._base = base
+        self._factory = factory
+        self._made = 0
+        self._ended: deque[tuple[float, Path]] = deque()
+
+    @contextmanager
+    def place(self, node: pytest.Item | pytest.Collector) -> Iterator[Path]:
+        """A directory for a test, or those of a module."""
+        while self._ended and self._ended[0][0] < time.monotonic() - _KEPT_SECONDS:
+            shutil.rmtree(self._ended.popleft()[1], ignore_errors=True)
+        name = re.sub(r"\W", "_", node.name)[:30]
+        if self._base is None or memory() is None or any(node.get_closest_marker(mark) is not None for mark in _ON_A_DISK):
+            yield self._factory.mktemp(name)
+            return
+        self._made += 1
+        made = self._base / f"{name}{self._made}"
+        made.mkdir(mode=0o700)
+        yield made
+        self._ended.append((time.monotonic(), made))
+
+
+@pytest.fixture(scope="session")
+def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Places]:
+    if (directory := memory()) is None:
+        yield _Places(None, tmp_path_factory)
+        return
+    with tempfile.TemporaryDirectory(prefix="sluice-tests-", dir=directory, ignore_cleanup_errors=True) as base:
+        yield _Places(Path(base), tmp_path_factory)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, _places: _Places) -> Iterator[Path]:
+    """A directory of the test's own."""
+    with _places.place(request.node) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def module_path(request: pytest.FixtureRequest, _places: _Places) -> Iterator[Path]:
+    """A directory that the tests of a module share."""
+    with _places.place(request.node) as place:
+        yield place
