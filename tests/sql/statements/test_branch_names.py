@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -137,9 +138,8 @@ NAMES_NO_TABLE = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def branched(gateway: Gateway) -> Gateway:
-    """Table t with rows on main and on branches a and b, a dropped table that had a branch, a view and a policy."""
+def branch(gateway: Gateway) -> Gateway:
+    """Make table t with rows on main and on branches a and b, a dropped table that had a branch, a view and a policy."""
     gateway.lake.drop_retention = timedelta(days=7)
     for text in (
         "CREATE TABLE t (id INT, dt STRING) PARTITIONED BY (dt) WITH ('rows.erasable' = 'true')",
@@ -161,6 +161,20 @@ def branched(gateway: Gateway) -> Gateway:
     return gateway
 
 
+@pytest.fixture
+def branched(gateway: Gateway) -> Gateway:
+    return branch(gateway)
+
+
+@pytest.fixture(scope="module")
+def branched_once(module_gateway: Gateway, module_dsn: str, module_path: Path) -> Iterator[Gateway]:
+    """For calls that change nothing."""
+    made = branch(module_gateway)
+    before = everything(module_dsn, module_path / "warehouse")
+    yield made
+    assert everything(module_dsn, module_path / "warehouse") == before
+
+
 def test_each_procedure_and_statement_is_told_of() -> None:
     assert set(PROCEDURES) == {*OF_A_WHOLE_TABLE, *OF_A_BRANCH, *WITHOUT_TABLE}
     assert set(_MAKERS) == {*BRANCHES_REFUSED, *BRANCHES_TAKEN, *ELSEWHERE, *NAMES_NO_TABLE}
@@ -175,15 +189,15 @@ def test_calls_for_a_whole_table_take_no_branch(branched: Gateway, dsn: str, war
 
 
 @pytest.mark.parametrize("name", sorted(OF_A_BRANCH))
-def test_calls_for_one_line_of_history_take_a_branch(branched: Gateway, name: str) -> None:
+def test_calls_for_one_line_of_history_take_a_branch(branched_once: Gateway, name: str) -> None:
     key = "target_table" if name == "sys.migrate_file" else "table"
     dry = "" if PROCEDURES[name].only_looks else ", dry_run => true"
     call = f"CALL {name}(`{key}` => 't$branch_b'{OF_A_BRANCH[name]}{dry})"
     if name not in OTHERWISE:
-        branched.run(call).collect()
+        branched_once.run(call).collect()
         return
     with pytest.raises(OTHERWISE[name]) as met:
-        branched.run(call).collect()
+        branched_once.run(call).collect()
     assert not isinstance(met.value, InvalidName)
 
 
