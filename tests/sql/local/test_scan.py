@@ -65,7 +65,18 @@ def some_rows(count: int) -> list[dict[str, Any]]:
 ROWS = some_rows(240)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def gateway(module_gateway: Gateway) -> Gateway:
+    """One for all: nothing but the table's fixture writes to what it reads."""
+    return module_gateway
+
+
+@pytest.fixture(scope="module")
+def lake(gateway: Gateway) -> Lake:
+    return gateway.lake
+
+
+@pytest.fixture(scope="module")
 def table(lake: Lake) -> LakeTable:
     made = make_table(lake, "t", options=None, partition="", **COLUMNS)
     schema = arrow_schema(made.schema.fields)
