@@ -30,14 +30,25 @@ from tests.lake.rewrite.test_compaction import batch_of
 MINE, THEIRS = Identifier("default", "mine"), Identifier("default", "theirs")
 
 
+def make_both(gateway: Gateway) -> None:
+    for name in ("mine", "theirs"):
+        gateway.run(f"CREATE TABLE {name} (id BIGINT, v STRING) WITH ('bucket' = '1', 'bucket-key' = 'id')")
+        gateway.run(f"INSERT INTO {name} VALUES (1, '{name}')")
+
+
 @pytest.fixture
 def gateway(lake: Lake) -> Iterator[Gateway]:
     made = Gateway(lake, NoSpark())
-    for name in ("mine", "theirs"):
-        made.run(f"CREATE TABLE {name} (id BIGINT, v STRING) WITH ('bucket' = '1', 'bucket-key' = 'id')")
-        made.run(f"INSERT INTO {name} VALUES (1, '{name}')")
+    make_both(made)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def shared(module_gateway: Gateway) -> Gateway:
+    """For what is refused before it changes anything."""
+    make_both(module_gateway)
+    return module_gateway
 
 
 def tree(warehouse: Path) -> dict[str, bytes]:
@@ -175,13 +186,15 @@ def test_a_link_that_stays_inside_is_followed(lake: Lake, gateway: Gateway, ware
         ("data-file.prefix", "../y"), ("data-file.prefix", "a\0"), ("data-file.prefix", "x" * 300),
     ],
 )  # fmt: skip
-def test_options_name_no_other_place(lake: Lake, gateway: Gateway, warehouse: Path, key: str, value: str) -> None:
+def test_options_name_no_other_place(shared: Gateway, module_path: Path, key: str, value: str) -> None:
+    lake, warehouse = shared.lake, module_path / "warehouse"
     before = tree(warehouse)
+    assert before
     with pytest.raises(InvalidOption):
         lake.alter_table(MINE, [SetOption(key=key, value=value)])
     written = value.replace("'", "''")
     with pytest.raises(LakeError):
-        gateway.run(f"CREATE TABLE made (id BIGINT) WITH ('bucket' = '-1', '{key}' = '{written}')")
+        shared.run(f"CREATE TABLE made (id BIGINT) WITH ('bucket' = '-1', '{key}' = '{written}')")
     # A schema from before the check, or one somebody registered.
     table = lake.open(MINE)
     hostile = dataclasses.replace(table, schema=dataclasses.replace(table.schema, options={**table.schema.options, key: value}))
@@ -194,8 +207,8 @@ def test_options_name_no_other_place(lake: Lake, gateway: Gateway, warehouse: Pa
 
 @pytest.mark.parametrize("field", ["statistics", "base_manifest_list", "delta_manifest_list", "changelog_manifest_list", "index_manifest"])
 @pytest.mark.parametrize("name", ["..", "../../theirs/snapshot/snapshot-1", "/etc/passwd", "", "a\0b", "x" * 300])
-def test_names_in_snapshots_stay_inside(lake: Lake, gateway: Gateway, field: str, name: str) -> None:
-    table = lake.open(MINE)
+def test_names_in_snapshots_stay_inside(shared: Gateway, field: str, name: str) -> None:
+    table = shared.lake.open(MINE)
     latest = table.latest()
     assert latest is not None
     hostile = dataclasses.replace(latest, **{field: name})  # type: ignore[arg-type]
