@@ -98,8 +98,9 @@ def shown_columns(gateway: Gateway, name: str) -> str:
         return ", ".join(f"{c.name} {c.type.sql()}{'' if c.type.nullable else '!'}" for c in result.columns)
 
 
-@pytest.fixture
-def ask(gateway: Gateway) -> Any:
+def asking(gateway: Gateway) -> Any:
+    """Make table t with two commits; what runs a text and gives its rows."""
+
     def run(text: str) -> list[tuple[Any, ...]]:
         with gateway.run(text) as result:
             return result.collect()
@@ -110,54 +111,65 @@ def ask(gateway: Gateway) -> Any:
     return run
 
 
+@pytest.fixture
+def ask(gateway: Gateway) -> Any:
+    return asking(gateway)
+
+
+@pytest.fixture(scope="module")
+def shared(module_gateway: Gateway) -> Any:
+    """For questions alone."""
+    return asking(module_gateway)
+
+
 @pytest.mark.parametrize("kind", PAIMONS)
-def test_columns_are_paimons(gateway: Gateway, ask: Any, kind: str) -> None:
-    assert shown_columns(gateway, f"t${kind}") == PAIMONS[kind]
+def test_columns_are_paimons(module_gateway: Gateway, shared: Any, kind: str) -> None:
+    assert shown_columns(module_gateway, f"t${kind}") == PAIMONS[kind]
 
 
 @pytest.mark.parametrize("name", PAIMONS_OVERALL)
-def test_columns_about_all_tables_are_paimons(gateway: Gateway, name: str) -> None:
-    assert shown_columns(gateway, f"sys.{name}") == PAIMONS_OVERALL[name]
+def test_columns_about_all_tables_are_paimons(module_gateway: Gateway, shared: Any, name: str) -> None:
+    assert shown_columns(module_gateway, f"sys.{name}") == PAIMONS_OVERALL[name]
 
 
-def test_snapshots_are_filtered_ordered_and_limited(ask: Any) -> None:
-    assert ask("SELECT snapshot_id, commit_kind, total_record_count FROM t$snapshots") == [(1, "APPEND", 3), (2, "APPEND", 4)]
-    assert ask("SELECT snapshot_id FROM t$snapshots WHERE delta_record_count = 1") == [(2,)]
-    assert ask("SELECT snapshot_id AS s FROM t$snapshots ORDER BY s DESC LIMIT 1") == [(2,)]
-    assert ask("SELECT COUNT(*) FROM `default`.`t$snapshots` WHERE snapshot_id > 1") == [(1,)]
+def test_snapshots_are_filtered_ordered_and_limited(shared: Any) -> None:
+    assert shared("SELECT snapshot_id, commit_kind, total_record_count FROM t$snapshots") == [(1, "APPEND", 3), (2, "APPEND", 4)]
+    assert shared("SELECT snapshot_id FROM t$snapshots WHERE delta_record_count = 1") == [(2,)]
+    assert shared("SELECT snapshot_id AS s FROM t$snapshots ORDER BY s DESC LIMIT 1") == [(2,)]
+    assert shared("SELECT COUNT(*) FROM `default`.`t$snapshots` WHERE snapshot_id > 1") == [(1,)]
 
 
-def test_files_narrow_to_a_partition_and_bucket(ask: Any) -> None:
-    files = ask("SELECT partition, bucket, record_count, min_value_stats, file_path FROM t$files ORDER BY partition")
+def test_files_narrow_to_a_partition_and_bucket(shared: Any) -> None:
+    files = shared("SELECT partition, bucket, record_count, min_value_stats, file_path FROM t$files ORDER BY partition")
     assert sum(row[2] for row in files) == 4
     assert {row[0] for row in files} == {"{a}", "{b}"}
-    (only,) = ask("SELECT bucket, record_count, min_value_stats, null_value_counts FROM t$files WHERE partition = '{b}'")
+    (only,) = shared("SELECT bucket, record_count, min_value_stats, null_value_counts FROM t$files WHERE partition = '{b}'")
     assert only[1:] == (1, '{"dt":"b","id":3}', '{"dt":0,"id":0}')
     bucket = only[0]
-    assert sum(n for (n,) in ask(f"SELECT record_count FROM t$files WHERE bucket = {bucket}")) == sum(
+    assert sum(n for (n,) in shared(f"SELECT record_count FROM t$files WHERE bucket = {bucket}")) == sum(
         row[2] for row in files if row[1] == bucket
     )
 
 
-def test_files_of_an_older_snapshot(ask: Any) -> None:
-    now = ask("SELECT COUNT(*) FROM t$files")
-    then = ask("SELECT COUNT(*) FROM t$files /*+ OPTIONS('scan.snapshot-id' = '1') */")
+def test_files_of_an_older_snapshot(shared: Any) -> None:
+    now = shared("SELECT COUNT(*) FROM t$files")
+    then = shared("SELECT COUNT(*) FROM t$files /*+ OPTIONS('scan.snapshot-id' = '1') */")
     assert now[0][0] == then[0][0] + 1
 
 
-def test_partitions_and_buckets_add_up(ask: Any) -> None:
-    assert ask("SELECT partition, record_count, total_buckets, done FROM t$partitions") == [("dt=a", 3, 2, False), ("dt=b", 1, 2, False)]
-    assert sum(n for (n,) in ask("SELECT record_count FROM t$buckets")) == 4
+def test_partitions_and_buckets_add_up(shared: Any) -> None:
+    assert shared("SELECT partition, record_count, total_buckets, done FROM t$partitions") == [("dt=a", 3, 2, False), ("dt=b", 1, 2, False)]
+    assert sum(n for (n,) in shared("SELECT record_count FROM t$buckets")) == 4
 
 
-def test_rows_with_their_kind(ask: Any) -> None:
-    assert sorted(ask("SELECT rowkind, id FROM t$audit_log WHERE id > 2")) == [("+I", 3), ("+I", 4)]
-    assert sorted(ask("SELECT id FROM t$read_optimized WHERE dt = 'a'")) == [(1,), (2,), (4,)]
-    assert sorted(ask("SELECT * FROM t$binlog")) == [("+I", ["a"], [1]), ("+I", ["a"], [2]), ("+I", ["a"], [4]), ("+I", ["b"], [3])]
+def test_rows_with_their_kind(shared: Any) -> None:
+    assert sorted(shared("SELECT rowkind, id FROM t$audit_log WHERE id > 2")) == [("+I", 3), ("+I", 4)]
+    assert sorted(shared("SELECT id FROM t$read_optimized WHERE dt = 'a'")) == [(1,), (2,), (4,)]
+    assert sorted(shared("SELECT * FROM t$binlog")) == [("+I", ["a"], [1]), ("+I", ["a"], [2]), ("+I", ["a"], [4]), ("+I", ["b"], [3])]
     for rows in ("audit_log", "ro", "read_optimized", "binlog"):
-        assert ask(f"SELECT COUNT(*) FROM t${rows}") == [(4,)]
+        assert shared(f"SELECT COUNT(*) FROM t${rows}") == [(4,)]
         if rows != "binlog":  # whose columns are arrays
-            assert ask(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
+            assert shared(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
 
 
 PARTS: dict[str, set[int]] = {
@@ -262,13 +274,13 @@ def test_a_limit_asks_for_no_more_tables_than_it_needs(ask: Any, monkeypatch: py
     assert asked == [None]
 
 
-def test_unknown_names_are_told(ask: Any) -> None:
+def test_unknown_names_are_told(shared: Any) -> None:
     with pytest.raises(TableNotExist, match=r"\$files"):
-        ask("SELECT * FROM t$file")
+        shared("SELECT * FROM t$file")
     with pytest.raises(TableNotExist, match=r"sys\.tables"):
-        ask("SELECT * FROM sys.table")
+        shared("SELECT * FROM sys.table")
     with pytest.raises(LakeError):
-        ask("SELECT * FROM missing$files")
+        shared("SELECT * FROM missing$files")
 
 
 def test_columns_have_no_functions(gateway: Gateway, ask: Any) -> None:
@@ -279,9 +291,9 @@ def test_columns_have_no_functions(gateway: Gateway, ask: Any) -> None:
     ]
 
 
-def test_rows_without_row_tracking_have_no_ids(ask: Any) -> None:
+def test_rows_without_row_tracking_have_no_ids(shared: Any) -> None:
     with pytest.raises(UnsupportedStatement, match=r"default\.t have no ids.*row-tracking\.enabled"):
-        ask("SELECT * FROM t$row_tracking")
+        shared("SELECT * FROM t$row_tracking")
 
 
 def test_rows_are_shown_with_their_ids(ask: Any, lake: Lake) -> None:
@@ -314,6 +326,7 @@ def test_rows_are_shown_with_their_ids(ask: Any, lake: Lake) -> None:
         "SELECT snapshot_id FROM t$snapshots AS x (schema_id, snapshot_id)",
     ],
 )
-def test_what_is_asked_around_one_is_not_left_out(ask: Any, lake: Lake, text: str) -> None:
+def test_what_is_asked_around_one_is_not_left_out(module_gateway: Gateway, shared: Any, text: str) -> None:
+    lake = module_gateway.lake
     assert plan_locally(parse_one(text), context_of(lake)) is None, "Spark answers it"
     assert plan_locally(parse_one("SELECT x.snapshot_id FROM t$snapshots AS x"), context_of(lake)) is not None
