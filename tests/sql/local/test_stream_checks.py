@@ -27,8 +27,8 @@ LATEST = HINT.format("latest-offset")
 NAMED = HINT.format("specific-offsets', 'scan.bounded.specific-offsets' = 'partition:0,offset:1")
 
 
-@pytest.fixture
-def context(lake: Lake, gateway: Gateway) -> ExecutionContext:
+def context_with_tables(gateway: Gateway) -> ExecutionContext:
+    lake = gateway.lake
     for text in (
         f"CREATE TABLE k (a INT) WITH ({KAFKA}, 'scan.startup.mode' = 'earliest-offset')",
         f"CREATE TABLE timed (a INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({KAFKA}, 'scan.startup.mode' = 'earliest-offset')",
@@ -38,6 +38,23 @@ def context(lake: Lake, gateway: Gateway) -> ExecutionContext:
         gateway.run(text).close()
     create_view(lake, "default.v", "SELECT a FROM t")
     return context_of(lake)
+
+
+@pytest.fixture
+def context(gateway: Gateway) -> ExecutionContext:
+    return context_with_tables(gateway)
+
+
+@pytest.fixture(scope="module")
+def shared(module_gateway: Gateway) -> ExecutionContext:
+    """For what is refused before it begins, with two tables more."""
+    context = context_with_tables(module_gateway)
+    module_gateway.run(
+        "CREATE TABLE into_table (a INT); CREATE TABLE stored (a INT) "
+        "WITH ('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min')"
+    ).close()
+    create_view(module_gateway.lake, "default.v2", "SELECT a FROM stored")
+    return context
 
 
 def create_view(lake: Lake, name: str, query: str) -> None:
@@ -54,14 +71,13 @@ def create_view(lake: Lake, name: str, query: str) -> None:
         f"SELECT t.a FROM t JOIN timed {NAMED} ON t.a = timed.a",
     ],
 )
-def test_a_bound_beside_a_source_without_end_is_refused(context: ExecutionContext, gateway: Gateway, query: str) -> None:
+def test_a_bound_beside_a_source_without_end_is_refused(shared: ExecutionContext, module_gateway: Gateway, query: str) -> None:
     with pytest.raises(InvalidOption, match="does not end with what is there now"):
-        check_ends(context, parse_one(query))
-    gateway.run("CREATE TABLE into_table (a INT)").close()
+        check_ends(shared, parse_one(query))
     with pytest.raises(InvalidOption, match="a query has one end here"):
-        gateway.run(query, settings=STREAMING)
+        module_gateway.run(query, settings=STREAMING)
     with pytest.raises(InvalidOption, match="a query has one end here"):
-        StartJob(tree=parse_one(f"INSERT INTO into_table {query}")).run(context)
+        StartJob(tree=parse_one(f"INSERT INTO into_table {query}")).run(shared)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +90,16 @@ def test_a_bound_beside_a_source_without_end_is_refused(context: ExecutionContex
         "SELECT a FROM t",
     ],
 )
-def test_bounds_that_hold_are_taken(context: ExecutionContext, query: str) -> None:
-    check_ends(context, parse_one(query))
+def test_bounds_that_hold_are_taken(shared: ExecutionContext, query: str) -> None:
+    check_ends(shared, parse_one(query))
 
 
 @pytest.mark.parametrize("query", ["SELECT a FROM t {}", "SELECT count(*) AS n FROM t {}", "SELECT a FROM k {}"])
-@pytest.mark.usefixtures("context")
-def test_a_select_joins_no_alignment_group(gateway: Gateway, query: str) -> None:
+@pytest.mark.usefixtures("shared")
+def test_a_select_joins_no_alignment_group(module_gateway: Gateway, query: str) -> None:
     hint = "/*+ OPTIONS('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min') */"
     with pytest.raises(InvalidOption, match="has no effect on a SELECT: jobs wait for each other"):
-        gateway.run(query.format(hint), settings=STREAMING)
+        module_gateway.run(query.format(hint), settings=STREAMING)
 
 
 ALIGNED = "/*+ OPTIONS('scan.watermark.alignment.group' = '{}', 'scan.watermark.alignment.max-drift' = '{}'{}) */"
@@ -106,22 +122,17 @@ IN_G = ALIGNED.format("g", "1 min", "")
     ],
 )
 def test_sources_of_one_insert_that_would_not_wait_for_each_other_are_refused(
-    context: ExecutionContext, gateway: Gateway, query: str, names: str | None
+    shared: ExecutionContext, module_gateway: Gateway, query: str, names: str | None
 ) -> None:
-    gateway.run(
-        "CREATE TABLE into_table (a INT); CREATE TABLE stored (a INT) "
-        "WITH ('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min')"
-    ).close()
-    create_view(context.lake, "default.v2", "SELECT a FROM stored")
     insert = f"INSERT INTO into_table {query}"
     if names is None:
         with pytest.raises(Unavailable):  # for want of Spark alone
-            gateway.run(insert, settings=STREAMING)
+            module_gateway.run(insert, settings=STREAMING)
         return
     with pytest.raises(InvalidOption, match=f"^{names} have 'scan.watermark.alignment.group': the sources of one INSERT do not wait"):
-        gateway.run(insert, settings=STREAMING)
+        module_gateway.run(insert, settings=STREAMING)
     with pytest.raises(InvalidOption, match=f"^{names} have"):
-        gateway.run(f"EXECUTE STATEMENT SET BEGIN {insert}; INSERT INTO into_table SELECT a FROM t; END", settings=STREAMING)
+        module_gateway.run(f"EXECUTE STATEMENT SET BEGIN {insert}; INSERT INTO into_table SELECT a FROM t; END", settings=STREAMING)
 
 
 def test_a_job_that_reads_what_it_writes_is_refused(context: ExecutionContext, gateway: Gateway) -> None:
