@@ -93,6 +93,12 @@ ALIKE = {"connector": "source_type", "source_table": "table", "source_database":
 """Two names of one thing, which some procedures take besides each other."""
 
 
+@pytest.fixture(scope="module")
+def gateway(module_gateway: Gateway) -> Gateway:
+    """One for all: what they call does nothing."""
+    return module_gateway
+
+
 @pytest.fixture
 def bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Arguments:
     """What the last call gave its procedure."""
