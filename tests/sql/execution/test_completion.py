@@ -12,12 +12,23 @@ from model.view import View
 from tests.sql.tables import make_table
 
 
-@pytest.fixture
-def session(gateway: Gateway, lake: Lake) -> str:
+def fill(gateway: Gateway, lake: Lake) -> str:
+    """Make the tables that are completed; a session."""
     make_table(lake, "orders", options=None, partition="", **{"id": "BIGINT", "amount": "INT", "odd name": "STRING"})
     make_table(lake, "people", id="BIGINT")
     gateway.run("CREATE DATABASE shop; CREATE TABLE shop.items (sku STRING)").close()
     return gateway.open_session()
+
+
+@pytest.fixture
+def session(gateway: Gateway, lake: Lake) -> str:
+    return fill(gateway, lake)
+
+
+@pytest.fixture(scope="module")
+def shared(module_gateway: Gateway) -> str:
+    """The session of those that only look."""
+    return fill(module_gateway, module_gateway.lake)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +52,9 @@ def session(gateway: Gateway, lake: Lake) -> str:
         ("SELECT * FROM nowhere.|", []),
     ],
 )
-def test_what_may_stand_there(gateway: Gateway, session: str, typed: str, expected: list[str]) -> None:
+def test_what_may_stand_there(module_gateway: Gateway, shared: str, typed: str, expected: list[str]) -> None:
     position = typed.index("|")
-    assert gateway.complete(session, typed.replace("|", ""), position) == expected
+    assert module_gateway.complete(shared, typed.replace("|", ""), position) == expected
 
 
 def test_the_sessions_database_counts(gateway: Gateway, session: str) -> None:
@@ -68,8 +79,8 @@ def test_views_are_completed_behind_tables(gateway: Gateway, lake: Lake, session
 
 
 @pytest.mark.parametrize("before", [" " * 300_000 + "!", "a" * 300_000 + " ", "FROM " * 100_000 + "x ", "a ." * 100_000 + "`"])
-def test_a_long_text_holds_up_nobody(gateway: Gateway, session: str, before: str) -> None:
+def test_a_long_text_holds_up_nobody(module_gateway: Gateway, shared: str, before: str) -> None:
     """Expressions that looked at it from every place took minutes, and nothing else ran meanwhile."""
-    gateway.complete(session, before, len(before))
+    module_gateway.complete(shared, before, len(before))
     asked = f"{before}; SELECT * FROM o"
-    assert gateway.complete(session, asked, len(asked)) == ["orders"]
+    assert module_gateway.complete(shared, asked, len(asked)) == ["orders"]
