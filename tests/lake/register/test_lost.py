@@ -100,7 +100,7 @@ def test_a_file_is_not_lost_because_its_decoder_is_late(lake: Lake, warehouse: P
     """As on a busy machine, or where the kernel ends it: a whole ORC file counted as lost, and its rows went."""
     lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "-1", "file.format": "orc"}))
     insert(lake, 1)
-    processes = OrcProcesses(WorkerLimits(count=1, seconds=8), str(warehouse))
+    processes = OrcProcesses(WorkerLimits(count=1, seconds=3), str(warehouse))
     processes.begin()
 
     def look() -> list[str]:
@@ -114,7 +114,7 @@ def test_a_file_is_not_lost_because_its_decoder_is_late(lake: Lake, warehouse: P
 
     try:
         stall()
-        with pytest.raises(Unavailable, match="was not decoded within 8 seconds"):
+        with pytest.raises(Unavailable, match="was not decoded within 3 seconds"):
             remove_unexisting_files(lake, lake.open(T), dry_run=False, deep=True, threads=1, check=lambda: None)
         stall()
         (told,) = look()
