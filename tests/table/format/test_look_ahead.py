@@ -66,17 +66,19 @@ def test_rows_that_compress_well_are_read_in_batches_of_megabytes(tmp_path: Path
 def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = SharedBytes(MB)
     monkeypatch.setattr(look_ahead, "READ_AHEAD", memory)
+    others = threading.enumerate()  # they come and go as they like
     streams = [lambda: batches(MB, 5) for _ in range(3)]
     standing = [in_order(streams, THREE) for _ in range(4)]
     for reader in standing:
         next(reader)
     eventually(lambda: not memory.has_space(""))
     assert [batch.column(0)[0].as_py() for batch in in_order(streams, THREE)] == [0, 1, 2, 3, 4] * 3
-    threads = threading.active_count()
+    own = [thread for thread in threading.enumerate() if thread not in others and thread.name == "scan"]
+    assert own
     for reader in standing:
         reader.close()  # type: ignore[attr-defined]
     assert eventually(lambda: memory.has_space(""))
-    assert eventually(lambda: threading.active_count() < threads and memory.usage() == {})
+    assert eventually(lambda: not any(thread.is_alive() for thread in own) and memory.usage() == {})
 
 
 def test_readers_of_one_principal_leave_others_space_to_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
