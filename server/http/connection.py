@@ -22,8 +22,8 @@ _HEAD_SECONDS = 20.0
 """A request's head is there so long after its first byte."""
 _STEP_BYTES, _LARGE_STEP_BYTES = 64 << 10, 1 << 20
 """So much of a body comes in the time of a stall, or the rest of it, and of one that is no longer in memory; a byte a second is none."""
-_LINGER_SECONDS = 10.0
-"""A connection to be closed waits so long for its client to take the last answer."""
+_LINGER_SECONDS, _STOP_LINGER_SECONDS = 10.0, 1.0
+"""A connection to be closed waits so long for its client to take the last answer; and where all of it is sent, as the server stops."""
 _LEFT_SECONDS = 0.25
 """A client that closed its side gets an answer that is ready so soon; then it has gone."""
 _MOST_PIPELINED = 64
@@ -51,16 +51,13 @@ class Connection(asyncio.Protocol):
         self.jammed = self.lost = False
         self.deadline = math.inf
         self._site, self._gate = site, gate
-        self._address, self._server = address, server
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._calls = calls
+        self._address, self._server, self._tell = address, server, tell
+        self._loop, self._calls = asyncio.get_running_loop(), calls
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._head: RequestHead | None = None
         """What is being read of a head."""
         self._head_bytes = 0
-        self._upgrades = False
         self._coming: Exchange | None = None
         """Whose body is being read."""
         self._exchanges: deque[Exchange] = deque()
@@ -76,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._refusal: Refusal | None = None
         """To be said once all answers owed are out."""
         self._declined = RequestHead()
-        self._closing = self._stopping = self._eof = False
+        self._upgrades = self._closing = self._stopping = self._eof = False
 
     # What the event loop says
 
@@ -147,7 +144,8 @@ class Connection(asyncio.Protocol):
         """Until when something must move."""
         now = self._loop.time()
         if self._closing:
-            self.deadline = now + _LINGER_SECONDS
+            is_sent = self._transport is not None and not self._transport.get_write_buffer_size()
+            self.deadline = now + (_STOP_LINGER_SECONDS if self._stopping and is_sent else _LINGER_SECONDS)
         elif self.jammed or self._coming is not None:
             self.deadline = now + self._site.stall
         elif self._serving is not None:
@@ -350,7 +348,9 @@ class Connection(asyncio.Protocol):
     def finish(self) -> None:
         """The server stops: close when nothing is owed."""
         self._stopping = True
-        if not self._exchanges:
+        if self._closing:
+            self._reckon()
+        elif not self._exchanges:
             self._close()
 
     def overdue(self) -> None:

@@ -73,6 +73,7 @@ def test_who_may_not_use_the_disk_is_refused_where_its_address_holds_much(
         assert eventually(lambda: site.http.held() == 0)
         assert answer(sending(site, crowd, bytes(50_000), whole=50_000, as_who=b"")).endswith(b"50000")
     finally:
+        crowd.close()
         site.stop()
 
 
@@ -119,4 +120,5 @@ def test_a_disk_that_is_full_at_the_last_of_a_body_is_told_at_once(
         assert eventually(lambda: site.http.held() == 0)
         assert list((tmp_path / "bodies").iterdir()) == []
     finally:
+        crowd.close()
         site.stop()

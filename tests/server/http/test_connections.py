@@ -307,6 +307,17 @@ def test_a_stop_lets_requests_end_and_closes_the_others(site: Site) -> None:
         assert not stopping.is_alive()
 
 
+def test_a_stop_waits_a_moment_for_one_that_was_refused_and_does_not_close(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It waited ten seconds for it, or for as long as all that was still to be answered might take."""
+    caplog.set_level("INFO", "server.http.listener")
+    site = Site(tmp_path, SLUICE_DRAIN_SECONDS="8")
+    with site.connect() as client:
+        client.sendall(b"no request\r\n\r\n")
+        assert rest(client).startswith(b"HTTP/1.1 400 ")
+        site.stop()
+    assert "are cut" not in caplog.text
+
+
 def test_an_idle_connection_keeps_nothing_of_what_was_asked_on_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body of a megabyte for each of thousands of them."""
     asked: list[weakref.ref[exchange.Exchange]] = []
