@@ -17,6 +17,8 @@ from flask.typing import ResponseReturnValue
 from joserfc import jwk, jwt
 from werkzeug.serving import make_server
 
+from tests.serving import in_background
+
 CLIENT, SECRET = "sluice-pages", "client secret"
 
 
@@ -118,8 +120,7 @@ def issuing() -> Iterator[Issuer]:
     issuer = Issuer()
     server = make_server("127.0.0.1", 0, issuer.app(), threaded=True)
     issuer.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    thread = in_background(server)
     try:
         yield issuer
     finally:

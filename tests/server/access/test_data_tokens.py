@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +24,7 @@ from server.access.data_tokens import DataTokens, Wanted, session_policy
 from server.settings.options import DATA_TOKEN, DATA_TOKEN_ROLE, DATA_TOKEN_SHARED
 from server.settings.settings import read_settings
 from tests.fix_s3 import Bucket
+from tests.serving import in_background
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 
@@ -123,7 +123,7 @@ def strict() -> Iterator[Strict]:
             """Nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+        in_background(http)
         service.url = f"http://127.0.0.1:{http.server_port}"
         yield service
         http.shutdown()

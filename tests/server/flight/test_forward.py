@@ -177,13 +177,15 @@ def test_a_server_that_is_lost_while_it_answers_may_have_done_it(
 ) -> None:
     """gRPC's own word for it was passed on, by which nothing was done and all may be sent again."""
 
-    def lost(_: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def breaks_off(_: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        lost = Event()
+        context.add_callback(lost.set)
         if begun:
             yield b"some"
         owner.server.stop(0)
-        time.sleep(1)
+        lost.wait(60)  # an answer that is over before is no lost one
 
-    owner.answer = lost
+    owner.answer = breaks_off
     with pytest.raises(told, match=f"the server {process_space()}/{NUMBER}, which"):
         list(passed_on(forward, call_of(method)))
 

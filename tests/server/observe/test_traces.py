@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from server.observe.traces import traces_url, tracing
 from server.process.services import Services
 from server.settings.settings import read_settings
 from tests.fix_server import StartServer
+from tests.serving import in_background
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -58,8 +58,7 @@ class Collector:
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     made = Collector()
-    thread = threading.Thread(target=made.server.serve_forever)
-    thread.start()
+    thread = in_background(made.server)
     yield made
     made.server.shutdown()
     thread.join()
