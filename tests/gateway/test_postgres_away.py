@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ import pytest
 from gateway.gateway import Gateway
 from lake import EVERYBODY
 from model.errors import LakeError, OutcomeUnknown
-from tests.fix_postgres_proxy import PostgresProxy
+from tests.fix_postgres_proxy import Lost, PostgresProxy
+from tests.gateway.test_round_trips import NOT_WAITED_FOR
 from tests.short import one_in
 from tests.waiting import eventually
 
@@ -181,9 +183,10 @@ def test_what_is_done_is_told_though_its_answer_cannot_be_kept_any_more(far: Gat
         far.run(text.format(t="t")).close()
     postgres_proxy.reset()
     far.run("UNDROP TABLE t", idempotency_key="first", caller=EVERYBODY).close()
-    last = len(postgres_proxy.asked()) - 1
+    looks = postgres_proxy.asked(without=NOT_WAITED_FOR)
+    last = looks.pop()
     far.run("DROP TABLE t").close()
-    postgres_proxy.away_after(last)
+    postgres_proxy.lose(f"^{re.escape(last)}$", Lost.QUESTION, after=looks.count(last), away=True)
     far.run("UNDROP TABLE t", idempotency_key="second", caller=EVERYBODY).close()
     assert postgres_proxy.back()
     _recovered(far)

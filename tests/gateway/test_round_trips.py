@@ -15,7 +15,7 @@ from tests.fix_postgres_proxy import PostgresProxy
 from tests.lake.access.test_access import give, user
 
 _DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
-_NOT_WAITED_FOR = (
+NOT_WAITED_FOR = (
     r"pg_notify|FROM access_token|^\(prepares\)$|^UPDATE idempotency_key SET lease_until|^DELETE FROM idempotency_key WHERE created_at"
     r"|^SELECT clock_timestamp|^UPDATE catalog_state SET clock_seen_at"
 )
@@ -38,7 +38,7 @@ def test_every_statement_takes_the_round_trips_that_the_document_tells(far: Gate
     def run(name: str, text: str, key: str | None = None) -> None:
         postgres_proxy.reset()
         far.run(text, idempotency_key=key, caller=EVERYBODY).close()
-        asked[name] = postgres_proxy.asked(without=_NOT_WAITED_FOR)
+        asked[name] = postgres_proxy.asked(without=NOT_WAITED_FOR)
 
     run("`CREATE DATABASE`", "CREATE DATABASE d")
     run("`CREATE TABLE`", "CREATE TABLE t (id INT)")
@@ -84,5 +84,5 @@ def test_a_look_around_asks_the_same_however_many_tables_there_are(far: Gateway,
         far._lake.standing.look_around(tables=None)  # the first look at a table, and one an hour, holds its listings against the catalog
         postgres_proxy.reset()
         far._lake.standing.look_around(tables=None)
-        counts.append(len(postgres_proxy.asked(without=_NOT_WAITED_FOR)))
+        counts.append(len(postgres_proxy.asked(without=NOT_WAITED_FOR)))
     assert counts == [2, 2, 2]
