@@ -114,7 +114,7 @@ def test_an_idle_connection_keeps_little_memory(url: str, files: Files) -> None:
 def test_two_requests_in_one_record_are_both_answered(url: str, files: Files) -> None:
     """What OpenSSL has decrypted no selector tells of."""
     request = f"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: {'x' * 7000}\r\n\r\n".encode()
-    with socket.create_connection(address(url), timeout=10) as raw, files.trusting().wrap_socket(raw, server_hostname="127.0.0.1") as tls:
+    with socket.create_connection(address(url), timeout=60) as raw, files.trusting().wrap_socket(raw, server_hostname="127.0.0.1") as tls:
         tls.sendall(request * 2)
         got = b""
         while got.count(b'{"status":"ok"}') < 2:

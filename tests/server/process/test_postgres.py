@@ -90,7 +90,8 @@ def test_it_and_its_guard_are_told_no_credentials(tmp_path: Path, monkeypatch: p
     try:
         postgres.start()
         process = psutil.Process(postmaster(tmp_path))
-        guard = next(child for child in psutil.Process().children() if "sluice-postgres-guard" in " ".join(child.cmdline()))
+        guard = postgres._guard  # of the guards that this process has
+        assert guard is not None
         for pid in (process.pid, guard.pid):
             assert b"for-stores-only" not in Path(f"/proc/{pid}/environ").read_bytes()
     finally:

@@ -22,6 +22,7 @@ from table.format.formats import FileFormat
 from table.format.store import TableFiles
 from table.write import data_file
 from tests.running import ARROW
+from tests.server.http.conftest import rest
 from tests.server.sql.test_statements import assert_problem, run
 from tests.waiting import eventually
 from tests.workers.damaged import reaching, stream
@@ -207,7 +208,7 @@ def test_a_body_whose_client_leaves_writes_no_further_file(
     assert eventually(lambda: len(paths) == 3 and not gateway._executor._unfinished)
     if not wholly:
         client.settimeout(60)
-        assert b"StatementCanceled" in client.recv(4096)
+        assert b"StatementCanceled" in rest(client)
         client.close()
     assert not [path for path in tmp_path.rglob("data-*") if path.is_file()]
     assert gateway.run("SELECT COUNT(*) FROM wide").collect() == [(0,)]
