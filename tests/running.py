@@ -90,11 +90,13 @@ class RunningServer:
         """Where it speaks Arrow Flight SQL; empty where that is off."""
         directory.mkdir(parents=True, exist_ok=True)
 
-    def start(self) -> RunningServer:
+    def start(self, **changed: str) -> RunningServer:
         """Start it and wait until it answers; raises `RuntimeError` with the log's end when it does not.
 
+        Settings that are ``changed`` hold from now on.
         The first time it finds a Postgres that was made and migrated, unless its data directory is there already.
         """
+        self._settings |= changed
         if "SLUICE_CATALOG_DSN" not in self._settings and not self.data.exists():
             new_cluster.copy_to(self.data)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}

@@ -110,8 +110,11 @@ def test_a_signal_that_another_thread_took_stops_the_process() -> None:
 @pytest.mark.spark
 def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) -> None:
     (tmp_path / "server" / "data").mkdir(parents=True)  # one that is there is left alone: the server makes and migrates its Postgres
-    server = start_server()
-    server.wait_for_spark()
+    server = start_server(SLUICE_SPARK_START="with-server")
+    begun = httpx.get(f"{server.url}/readyz", timeout=60)
+    assert (begun.status_code, begun.json()["spark"]["ok"]) in ((503, False), (200, True)), "it takes longer, unless who asks comes late"
+    server.wait_for_spark()  # which asks it nothing
+    assert sum("java" in child.name() for child in server.process.children(recursive=True)) == 1
     told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, Flight's, and nothing of Spark's
     assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur", "Arrow"]
     assert (server.data / "logs" / "spark.log").stat().st_size > 0
@@ -136,7 +139,7 @@ def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) 
     assert not (server.data / "postgres" / "postmaster.pid").exists()
     assert eventually(lambda: not any(runs(child.pid) for child in children))
     assert "Traceback" not in server.words()
-    server.start()
+    server.start(SLUICE_SPARK_START="when-needed")
     assert server.sql("SELECT * FROM t") == [[1], [30_030_000]]
 
 

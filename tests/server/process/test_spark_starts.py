@@ -1,4 +1,4 @@
-"""Spark starts with the server, or with the first statement that needs it."""
+"""Spark starts with the first statement that needs it; that it may start with the server is seen in `test_process`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from tests.fix_server import StartServer
 from tests.running import RunningServer
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -34,11 +33,3 @@ def test_it_starts_when_it_is_needed(start_server: StartServer) -> None:
     assert _jvms(server) == 1
     assert _told(server) == (200, {"ok": True})
     assert server.terminate() == 0
-
-
-def test_it_starts_with_the_server(start_server: StartServer) -> None:
-    server = start_server(SLUICE_SPARK_START="with-server")
-    status, spark = _told(server)
-    assert (status, spark["ok"]) in ((503, False), (200, True)), "it takes longer than the server, unless who asks comes late"
-    assert eventually(lambda: _told(server) == (200, {"ok": True}), seconds=120)
-    assert _jvms(server) == 1
