@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlencode
@@ -48,8 +48,10 @@ class Login:
 class OidcIssuer:
     """Judges tokens of one issuer."""
 
-    def __init__(self, settings: OidcSettings) -> None:
+    def __init__(self, settings: OidcSettings, *, now: Callable[[], float] = time.time) -> None:
+        """``now``: seconds since 1970, by which tokens expire."""
         self.settings = settings
+        self._now = now
         self._provider = PublishedProvider(settings.issuer)
         self._lock = threading.Lock()
         self._judged: LRUCache[bytes, tuple[Provider | None, Identity]] = LRUCache(_REMEMBERED)
@@ -70,7 +72,7 @@ class OidcIssuer:
             judged = self._judged.get(digest)
         if judged is not None and provider is not None and provider.fresh():
             by, identity = judged
-            if by is provider and identity.expires_at > time.time():
+            if by is provider and identity.expires_at > self._now():
                 return identity
         identity = self._identity(self.claims(token, audience=self.settings.audience))
         with self._lock:
@@ -90,7 +92,7 @@ class OidcIssuer:
             wanted["nonce"] = {"essential": True, "value": nonce}
         try:
             claims = dict(jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims)
-            jwt.JWTClaimsRegistry(leeway=self.settings.skew_seconds, **wanted).validate(claims)
+            jwt.JWTClaimsRegistry(now=lambda: int(self._now()), leeway=self.settings.skew_seconds, **wanted).validate(claims)
             claims["exp"] = float(claims["exp"])  # JSON's numbers have no bound, and a clock's do
         except (JoseError, ValueError, TypeError, OverflowError, RecursionError) as problem:
             raise _refused(_told(problem)) from None
