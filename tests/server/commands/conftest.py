@@ -75,7 +75,10 @@ Open = Callable[[str], Server]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, workers: WorkerPool) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path, workers: WorkerPool) -> Iterator[Open]:
+    for name in ("dsn", "empty_dsn"):  # so that they are there until their gateways have closed
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
     made: list[Server] = []
 
     def open_(dsn: str) -> Server:
