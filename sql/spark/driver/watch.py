@@ -15,8 +15,8 @@ from sql.execution.bounded_calls import BoundedCalls
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 5.0
-_SHORT_OF_MEMORY_SECONDS = 10.0
-"""So long one that ran out of memory has to answer."""
+_SOON_SECONDS = 10.0
+"""So long one that ran out of memory, or is to end, has to answer."""
 _TOLD_SECONDS, _TOLD_PART = 30.0, 0.75
 """After so long without an answer, or this part of the limit, statements are refused at once: a collection of garbage takes less."""
 
@@ -43,6 +43,7 @@ class JvmWatch:
         self._lost = lost
         self._prepare = prepare
         self._prepared = False
+        self._ends = False
         self._asking = BoundedCalls("spark-answer", seconds=limit)
         self._answer: Future[object] | None = None
         self._looks_to_next = 0
@@ -61,6 +62,10 @@ class JvmWatch:
                 f"Spark has not answered for {self.silent:.0f} s: its JVM stands still, or has no memory left. It is started anew after "
                 f"{self._limit:g} s (SLUICE_SPARK_STANDSTILL_SECONDS) unless it answers."
             )
+
+    def hurry(self) -> None:
+        """It is to end, and somebody waits until it has: one that stands still is killed after seconds, for nothing is lost with it."""
+        self._ends = True
 
     def answers(self) -> bool:
         """Whether it has answered just now."""
@@ -84,12 +89,12 @@ class JvmWatch:
         if self._answer is None or self._answer.done():
             self.silent = 0.0
             self._looks_to_next -= 1
-            if self._looks_to_next <= 0:
+            if self._looks_to_next <= 0 or self._ends:
                 self._answer = self._asking.begin(self._lost if is_short else self._java.answer)
                 self._looks_to_next = round(_AGAIN_SECONDS / _LOOK_SECONDS)
             return
         self.silent += _LOOK_SECONDS
-        if self.silent >= (min(_SHORT_OF_MEMORY_SECONDS, self._limit) if is_short else self._limit):
+        if self.silent >= (min(_SOON_SECONDS, self._limit) if is_short or self._ends else self._limit):
             why = "ran out of memory and" if is_short else "stands still: it"
             _log.error("Spark's JVM %s has not answered for %.0f s; it is killed", why, self.silent)
             self._java.kill()

@@ -367,11 +367,8 @@ class SparkPool(Work):
             self._threads.clear()
             self._spared = set(spared)
         _log.warning("Spark is gone (%s); starting it anew", state)
-        with self._starting:
-            if self._java is None:
-                stop_in_any_case(root)
-            else:  # also one whose context has ended: short of memory, it may be about to die, and a start in it would fail
-                self._end_jvm(root, stuck=state != "dead")
+        with self._starting:  # also one whose context has ended: short of memory, it may be about to die, and a start in it would fail
+            self._end_jvm(root, stuck=state != "dead")
         self.start_in_background()
 
     def stop(self) -> None:
@@ -386,10 +383,7 @@ class SparkPool(Work):
         if self._settings.classes is not None:
             self._settings.classes.close()
         if root is not None:
-            if self._java is None:
-                stop_in_any_case(root)
-            else:
-                self._end_jvm(root)
+            self._end_jvm(root)
         elif java is not None:  # it came up, and no context did; it may stand still, and who waits for it forgets it now
             java.kill()
             java.end()
@@ -398,17 +392,20 @@ class SparkPool(Work):
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
+        """Stop Spark, and with it a JVM of ours; one that answers has time to do so in order."""
         if self._java is None:
             stop_in_any_case(root)
-        else:
-            if stuck or not self.answers():
-                self._java.kill()  # stopping it in order would wait for what hangs
-            last = threading.Timer(_STOP_SECONDS, self._java.kill)
-            last.start()
-            stop_in_any_case(root)
-            last.cancel()
-            self._java.end()
-            self._java = None
+            return
+        if stuck or not self.answers():
+            self._java.kill()  # stopping it in order would wait for what hangs
+        if self._watch is not None:
+            self._watch.hurry()
+        last = threading.Timer(_STOP_SECONDS, self._java.kill)
+        last.start()
+        stop_in_any_case(root)
+        last.cancel()
+        self._java.end()
+        self._java = None
         forget_gateway()
 
     def _forget_jvm(self) -> None:

@@ -84,6 +84,7 @@ def test_one_that_stands_still_is_told_and_then_killed(java: _Jvm, told: _Told) 
     assert (java.killed, told.lost) == (False, 0)
     _look(told.watch, 1)
     assert (java.killed, told.lost) == (True, 1)
+    assert eventually(lambda: bool(java.asked)), "the thread that asks may be late"
     assert java.asked == ["spark-answer"]
 
 
@@ -121,6 +122,17 @@ def test_one_that_ran_out_of_memory_has_ten_seconds(java: _Jvm, told: _Told) -> 
     _look(told.watch, 1)
     java.is_short = True
     _look(told.watch, 9)
+    assert not java.killed
+    _look(told.watch, 1)
+    assert java.killed
+
+
+def test_one_that_is_to_end_has_ten_seconds(java: _Jvm, told: _Told) -> None:
+    _look(told.watch, 2)
+    told.watch.hurry()
+    java.goes_on.clear()
+    _look(told.watch, 10)  # the first of them asks, however lately it answered
+    assert eventually(lambda: len(java.asked) == 2)
     assert not java.killed
     _look(told.watch, 1)
     assert java.killed
