@@ -55,8 +55,8 @@ class Balancer:
 
 
 def test_no_request_fails_while_one_of_two_servers_stops(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
-    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse"), "SLUICE_DRAIN_DELAY_SECONDS": str(DELAY_SECONDS)}
-    servers = [start_server(name, **shared) for name in ("one", "two")]
+    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
+    servers = [start_server("one", **shared, SLUICE_DRAIN_DELAY_SECONDS=str(DELAY_SECONDS)), start_server("two", **shared)]
     servers[0].sql("CREATE TABLE t (id INT)")
     balancer = Balancer(servers)
     threads = [threading.Thread(target=balancer.probe)]
