@@ -95,6 +95,7 @@ def test_an_insert_without_a_known_end_is_stopped_before_the_disk_is_full(disk: 
     server.wait_for_spark(300)
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1', 'file.compression' = 'none')")
     server.sql("INSERT INTO t VALUES (1, 'a')")
+    fill(disk / "ballast", leave=120 * MEGABYTE)
     with pytest.raises(Refused) as refused:
         server.sql(f"INSERT INTO t SELECT id, concat({_COUNTED}, repeat('x', 10000)) FROM range(60000)", timeout=500)
     assert refused.value.status == 507, refused.value.document
