@@ -56,6 +56,8 @@ SHARED = {
     "java": {"java"},
     "paimon-spark": {"spark_client"},
     "docs": {"docs_server"},
+    "pair": {"pair"},
+    "tokens": {"token_server"},
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 

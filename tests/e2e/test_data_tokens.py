@@ -71,7 +71,7 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[Asked]:
+def token_server(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[Asked]:
     bucket = Bucket(name=f"b-{uuid4().hex[:12]}", endpoint=s3_endpoint)
     assert httpx.put(f"{s3_endpoint}/{bucket.name}").status_code == 200
     settings = {"SLUICE_DATA_TOKEN_ROLE": ROLE, "SLUICE_TOKEN": "root-secret", "SLUICE_WAREHOUSE": f"s3://{bucket.name}/lake"}
@@ -84,20 +84,20 @@ def running(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Itera
 
 
 @pytest.fixture
-def asked(running: Asked) -> Asked:
-    running.sql("DROP DATABASE IF EXISTS d CASCADE PURGE; CREATE DATABASE d; GRANT CREATETABLE ON DATABASE d TO owner")
-    running.sql("DROP ROLE IF EXISTS r; CREATE ROLE r; GRANT ROLE r TO by_role")
-    running.sql("CREATE TABLE d.t (id INT, s STRING)", "owner")
-    running.sql("INSERT INTO d.t VALUES (1, 'a'); CALL sys.create_branch('d.t', 'b')", "owner")
-    running.sql("CREATE TABLE d.t2 (id INT); INSERT INTO d.t2 VALUES (1)")
+def asked(token_server: Asked) -> Asked:
+    token_server.sql("DROP DATABASE IF EXISTS d CASCADE PURGE; CREATE DATABASE d; GRANT CREATETABLE ON DATABASE d TO owner")
+    token_server.sql("DROP ROLE IF EXISTS r; CREATE ROLE r; GRANT ROLE r TO by_role")
+    token_server.sql("CREATE TABLE d.t (id INT, s STRING)", "owner")
+    token_server.sql("INSERT INTO d.t VALUES (1, 'a'); CALL sys.create_branch('d.t', 'b')", "owner")
+    token_server.sql("CREATE TABLE d.t2 (id INT); INSERT INTO d.t2 VALUES (1)")
     for grant in (
         "SELECT ON d.t TO reader", "INSERT ON d.t TO loader", "SELECT, UPDATE ON d.t TO writer", "SELECT, UPDATE, DELETE ON d.t TO changer",
         "SELECT, UPDATE, DELETE ON d.t TO filtered", "SELECT, UPDATE, DELETE ON d.t TO masked", "SELECT (id) ON d.t TO some_columns",
         "SELECT ON d.t TO r", "SELECT ON ALL IN DATABASE d TO by_database",
     ):  # fmt: skip
-        running.sql(f"GRANT {grant}")
-    running.sql("CREATE POLICY p ON d.t TO filtered USING (id > 5); CREATE MASKING POLICY m ON d.t (s) TO masked USING (NULL)")
-    return running
+        token_server.sql(f"GRANT {grant}")
+    token_server.sql("CREATE POLICY p ON d.t TO filtered USING (id > 5); CREATE MASKING POLICY m ON d.t (s) TO masked USING (NULL)")
+    return token_server
 
 
 def test_each_gets_what_its_rights_say_and_for_this_table_alone(asked: Asked) -> None:
