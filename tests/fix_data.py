@@ -30,11 +30,16 @@ def flights() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def tpch() -> Path:
     """Directory with the eight TPC-H tables at scale 0.1 as ``<table>.parquet``."""
-    directory = CACHE / f"tpch-{TPCH_SCALE}"
+    return tpch_tables(TPCH_SCALE)
+
+
+def tpch_tables(scale: str) -> Path:
+    """The same at any scale; made where they are not there yet."""
+    directory = CACHE / f"tpch-{scale}"
     if not all((directory / f"{table}.parquet").exists() for table in TPCH_TABLES):
-        made = CACHE / f"tpch-{TPCH_SCALE}.{os.getpid()}"
+        made = CACHE / f"tpch-{scale}.{os.getpid()}"
         generator = Path(sys.executable).parent / "tpchgen-cli"
-        subprocess.run([generator, "parquet", "-s", TPCH_SCALE, "--output-dir", made], check=True, capture_output=True)
+        subprocess.run([generator, "parquet", "-s", scale, "--output-dir", made], check=True, capture_output=True)
         directory.mkdir(exist_ok=True)
         for table in TPCH_TABLES:
             (made / f"{table}.parquet").replace(directory / f"{table}.parquet")

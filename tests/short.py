@@ -38,3 +38,8 @@ def diagonal(*axes: Iterable[Any]) -> list[Any]:
 def share(examples: int) -> int:
     """How many examples a property of so many gets in this run."""
     return max(1, examples * settings().max_examples // WHOLE)
+
+
+def is_whole() -> bool:
+    """Whether this is `make torture`."""
+    return settings().max_examples >= WHOLE

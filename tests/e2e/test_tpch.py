@@ -1,4 +1,7 @@
-"""TPC-H at scale 0.1: loaded through every endpoint, all 22 queries give what plain Spark gives on the source files."""
+"""TPC-H: loaded through every endpoint, all 22 queries give what plain Spark gives on the source files.
+
+At scale 0.1 in `make torture`; what `make test` has of it are fewer rows of the same tables, at scale 0.01.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluice.client import Client
-from tests.fix_data import TPCH_TABLES
+from tests.fix_data import TPCH_SCALE, TPCH_TABLES, tpch_tables
 from tests.running import PARQUET, RunningServer
+from tests.short import is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +42,12 @@ def columns(file: Path) -> str:
 def chunks(body: bytes) -> Callable[[], Iterator[bytes]]:
     """The body as the client command sends it."""
     return lambda: (body[start : start + (1 << 20)] for start in range(0, len(body), 1 << 20))
+
+
+@pytest.fixture(scope="module")
+def tpch() -> Path:
+    """Directory with the source files."""
+    return tpch_tables(TPCH_SCALE if is_whole() else "0.01")
 
 
 @pytest.fixture(scope="module")
