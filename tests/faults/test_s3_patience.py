@@ -102,9 +102,12 @@ def test_a_worker_has_the_time_of_the_statement_it_writes_for(lakeside: str, s3_
 
 @pytest.mark.usefixtures("brisk_store")
 def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Proxy) -> None:
-    """Each object is answered at the second try: three seconds are lost to each, and after two there is no place for a third and more."""
+    """Each object is answered at the second try: three seconds are lost to each, and four on a busy machine.
+
+    After two of them there is no place for a third.
+    """
     io = file_io_for(lakeside)
-    for number in range(4):
+    for number in range(3):
         io.add(f"{lakeside}/o-{number}", b"1")
     seen: set[str] = set()
 
@@ -114,20 +117,20 @@ def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Pro
         return Fate.HELD if is_new else Fate.SERVED
 
     s3_proxy.reset(first_time)
-    with patient_for(3.5 * BRISK_SECONDS):
-        assert [io.read(f"{lakeside}/o-{number}") for number in range(2)] == [b"1", b"1"]
-        with pytest.raises(Unavailable, match=re.escape("cannot be used at o-2: this statement has waited for requests")):
-            io.read(f"{lakeside}/o-2")
+    with patient_for(2.9 * BRISK_SECONDS):
+        assert io.read(f"{lakeside}/o-0") == b"1"
+        with pytest.raises(Unavailable, match=re.escape("cannot be used at o-1: this statement has waited for requests")):
+            io.read(f"{lakeside}/o-1")
         came = len(s3_proxy.requests)
-    assert io.read(f"{lakeside}/o-3") == b"1"  # a statement of its own
+    assert io.read(f"{lakeside}/o-2") == b"1"  # a statement of its own
     assert came < len(s3_proxy.requests)
 
 
 def test_a_refusal_costs_no_more_than_its_pauses(lakeside: str, s3_proxy: Proxy) -> None:
     io = file_io_for(lakeside)
     io.add(f"{lakeside}/a", b"1")
-    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if number < 7 else Fate.SERVED)
-    with patient_for(_SECONDS):
+    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if number < 6 else Fate.SERVED)
+    with patient_for(_SECONDS):  # which has no place for an attempt without an answer after the fourth
         assert io.read(f"{lakeside}/a") == b"1"
     s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN)
     began = time.monotonic()
