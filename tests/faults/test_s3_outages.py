@@ -77,6 +77,7 @@ def test_a_store_that_is_away_for_a_while_loses_no_row(
         before, threads = len(clients.acknowledged), len(threads_of_server())
         s3_proxy.reset(lambda number, method, path: fate)
         time.sleep(seconds)
+        eventually(lambda: s3_proxy.faults > 0, 120)  # a busy machine may send none meanwhile
         faults = s3_proxy.faults
         s3_proxy.reset()
         clients.end()
