@@ -227,18 +227,19 @@ def _metrics(server: RunningServer) -> list[str]:
 def test_rows_of_a_client_that_hangs_up_are_not_kept(client: Client) -> None:
     command = packed("CommandPreparedStatementUpdate", prepared_statement_handle=client.prepare("INSERT INTO t VALUES (?)"))
     for _ in range(2):
-        sent = threading.Event()
+        sent, over = threading.Event(), threading.Event()
 
         def requests() -> Iterator[bytes]:
             yield from data(command, pa.record_batch({"0": pa.array([-1, -2], pa.int32())}))
             sent.set()  # noqa: B023 - used in this round
-            time.sleep(60)
+            over.wait(60)  # noqa: B023 - the same
 
         with client.opened("DoPut", requests()) as (answers, _):  # type: ignore[arg-type]
             assert sent.wait(60)
             time.sleep(0.5)
             answers.cancel()
         time.sleep(1)
+        over.set()
     assert client.ids(client.info(query("SELECT id FROM t WHERE id < 0"))) == []
 
 
