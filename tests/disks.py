@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 MEGABYTE = 1 << 20
 PAGE = 4096
+_BUSY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -39,7 +41,12 @@ def read_only(disk: Path) -> Iterator[None]:
 
 
 def _remount(disk: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
+    """Raise `subprocess.CalledProcessError` where it cannot be; it may have to wait until nobody is writing there just now."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while (done := subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], capture_output=True)).returncode:
+        if time.monotonic() > until:
+            done.check_returncode()
+        time.sleep(0.01)
 
 
 def with_inodes(disk: Path, left: int) -> None:

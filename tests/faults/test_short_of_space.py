@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lake.reserve import DiskSpace, StorageReserve
+from lake.reserve import DiskSpace
 from tests.faults.operation import Operation, made, verified
 from tests.faults.operations import OPERATIONS
-from tests.faults.world import world
+from tests.faults.world import STRUCK_SECONDS, world
 from tests.short import one_in
 
 REFUSED = {
@@ -21,7 +21,7 @@ BELOW = {"overwrite", "statement set", "analyze"}
 """Done here as the statement commits, which was refused before."""
 
 
-def used(_: StorageReserve, directory: str) -> DiskSpace:
+def used(directory: str) -> DiskSpace:
     """A disk with space for all, of which more is to be kept free."""
     return DiskSpace(directory=directory, free=1 << 40, reserved=1 << 50)
 
@@ -34,11 +34,11 @@ def test_what_adds_to_a_short_disk_is_refused_and_all_else_is_done(
         made(short, "t", operation.options)
         operation.prepare(short, "t")
         with monkeypatch.context() as full:
-            full.setattr(StorageReserve, "_space", used)
+            full.setattr(short.lake.reserve, "_space", used)  # no other server's of this process
             full.setattr(short.lake.reserve, "_directories", ("/disk",))
             short.lake.reserve._look()
             answers = operation.run(short, "t")
-            short.settle()
+            short.settle(STRUCK_SECONDS)
         short.lake.reserve._look()
         expected = {507} if operation.name in REFUSED else {200}
         assert {answer.status for answer in answers} == expected, answers
