@@ -37,7 +37,7 @@ def until(reached: Callable[[], bool], seconds: float = 180) -> float:
 
 def answers(server: RunningServer) -> bool:
     """Whether the server takes inserts again."""
-    answer = server.post("INSERT INTO t VALUES (2)", timeout=30)
+    answer = server.post("INSERT INTO t VALUES (2)", timeout=120)
     assert answer.status_code in (200, 503), answer.text
     return answer.status_code == 200
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.operation import Operation, made, verified
-from tests.faults.world import Answer, World, world
+from tests.faults.world import STRUCK_SECONDS, Answer, World, world
 from tests.fix_s3_proxy import Fate, Proxy
 from tests.waiting import eventually
 
@@ -94,7 +94,7 @@ class S3Campaign:
         began = time.monotonic()
         answers = operation.run(self._failing, table)
         took = time.monotonic() - began
-        self._failing.settle()
+        self._failing.settle(STRUCK_SECONDS)
         requests, faults = list(self._proxy.requests), self._proxy.faults
         self.requests = len(requests)
         self._proxy.reset()

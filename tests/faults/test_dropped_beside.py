@@ -11,7 +11,7 @@ import pytest
 from tests.faults.failing_io import FailingFileIO, Faults
 from tests.faults.operation import Operation, made
 from tests.faults.operations import OPERATIONS
-from tests.faults.world import World, world
+from tests.faults.world import STRUCK_SECONDS, World, world
 from tests.short import one_in
 from tests.waiting import eventually
 
@@ -45,7 +45,7 @@ def dropped(failing: World, other: World, beside: Beside, operation: Operation, 
     beside.what = lambda: other.must(f"DROP TABLE {table} PURGE")
     beside.arm(number)
     answers = operation.run(failing, table)
-    failing.settle()
+    failing.settle(STRUCK_SECONDS)
     beside.disarm()
     if beside.calls < number:
         return False

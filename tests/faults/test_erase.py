@@ -16,7 +16,7 @@ from tests.erased import SEEN, VALUE, decoded
 from tests.faults.below import each
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
 from tests.faults.operation import surely_failed
-from tests.faults.world import World, world
+from tests.faults.world import STRUCK_SECONDS, World, world
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE, SHORT_WRITE)
 _OPTIONS = "'bucket' = '1', 'rows.erasable' = 'true', 'write-only' = 'true', 'file-index.bloom-filter.columns' = 'name'"
@@ -59,7 +59,7 @@ class _Erasing:
         self._faults.arm(fail_at, error)
         try:
             answer = self._failing.ask(call)
-            self._failing.settle()
+            self._failing.settle(STRUCK_SECONDS)
         finally:
             self._faults.disarm()
         assert answer.ok or answer.status < 500 or answer.status in (503, 507), answer

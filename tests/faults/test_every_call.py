@@ -12,7 +12,7 @@ from tests.faults.below import each, one_of
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
 from tests.faults.operation import Operation, made, verified
 from tests.faults.operations import NO_FILES, OPERATIONS
-from tests.faults.world import World, world
+from tests.faults.world import STRUCK_SECONDS, World, world
 from tests.short import one_in
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, SHORT_WRITE)
@@ -35,7 +35,7 @@ class Campaign:
         self._faults.arm(fail_at, error)
         try:
             answers = operation.run(self._failing, table)
-            self._failing.settle()
+            self._failing.settle(STRUCK_SECONDS)
         finally:
             self._faults.disarm()
         with world(self._dsn, self._failing.directory) as fresh:

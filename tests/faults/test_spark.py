@@ -19,7 +19,7 @@ from tests.faults.operation import Operation, made, verified
 from tests.faults.shim import SHORT_WRITE, Shim, server_below
 from tests.faults.spark_statements import ADDED, ANALYZE, BULK, COPY, DELETE, ERASE, MERGE, OVERWRITE, SELECT, SET, SORT, UPDATE, Statement
 from tests.faults.test_order import checked
-from tests.faults.world import Answer, World, world
+from tests.faults.world import STRUCK_SECONDS, Answer, World, world
 from tests.running import RunningServer
 from tests.torture.job_campaign import job, start_job, until
 from tests.waiting import eventually
@@ -57,7 +57,7 @@ class SparkCampaign:
         self._maker.settle()
         with self._failing(fail_at, error, reads=reads):
             answer = self._asked(statement.text.replace("{t}", table))
-            self._maker.settle()
+            self._maker.settle(STRUCK_SECONDS)
         if reads:
             self._note_reader()
             told_by_the_disk([answer], error)
@@ -111,7 +111,7 @@ class SparkCampaign:
             self._maker.must(f"INSERT INTO src VALUES ({self._rows}, 'x')")
             self._rows += 1
             until(lambda: self._arrived(job_id), seconds=_JOB_SECONDS, what=lambda: (job(self.server, job_id), self.server.words()))
-            self._maker.settle()
+            self._maker.settle(STRUCK_SECONDS)
         return self._struck(fail_at)
 
     def _arrived(self, job_id: str) -> bool:

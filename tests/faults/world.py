@@ -27,7 +27,10 @@ from table.format.io.patience import STORE_SECONDS
 from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
-SETTLE_SECONDS = 0.5
+SETTLE_SECONDS = 60.0
+"""What a busy disk may take for what no fault puts off."""
+STRUCK_SECONDS = 0.5
+"""The same where a fault may have put it off, and nothing comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
