@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from urllib.parse import urlsplit
@@ -56,7 +57,8 @@ def answer(host: str, port: int, sent: bytes) -> bytes:
     with socket.create_connection((host, port), timeout=_SECONDS) as connection:
         try:
             connection.sendall(sent)
-            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # refused by now, and gone
+                connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(1 << 16):
                 found += part
         except ConnectionError:  # refused before all was sent
