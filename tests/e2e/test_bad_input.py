@@ -117,7 +117,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_refused_statement(server: RunningServer, bad_database: str, case: str) -> None:
     text, status, error_class, words = CASES[case]
-    answer = httpx.post(f"{server.url}/sql", params={"database": bad_database}, content=text.encode(), timeout=120)
+    answer = httpx.post(f"{server.url}/sql", params={"database": bad_database}, content=text.encode(), timeout=300)
     problem = answer.json()
     assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json"), problem
     assert problem["status"] == status
