@@ -51,11 +51,9 @@ ROOM = 8 << 30
 HTTP_SECONDS = 60.0
 
 SHARED = {
-    "spark": {"spark", "pool", "any_server", "standalone_server"},
+    "spark": {"spark", "pool", "any_server", "standalone_server", "spark_client"},
     "kafka": {"broker", "kafka_server"},
     "java": {"java"},
-    "paimon-spark": {"spark_client"},
-    "docs": {"docs_server"},
     "pair": {"pair"},
     "tokens": {"token_server"},
 }
