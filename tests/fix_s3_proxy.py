@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.waiting import SERVER_LOOK_SECONDS
+
 
 class Fate(Enum):
     """What becomes of a request."""
@@ -148,7 +150,7 @@ def s3_proxy(s3_endpoint: str) -> Iterator[Proxy]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, s3_endpoint))
     server.daemon_threads = True
     proxy.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, name="s3-proxy", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(SERVER_LOOK_SECONDS,), name="s3-proxy", daemon=True)
     thread.start()
     yield proxy
     proxy.released.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.running import RunningServer
+from tests.waiting import SERVER_LOOK_SECONDS
 
 SLUICE = str(Path(sys.executable).parent / "sluice")
 
@@ -105,7 +107,7 @@ class _Flaky(http.server.BaseHTTPRequestHandler):
 def flaky() -> Iterator[tuple[str, list[tuple[str, str, bytes]]]]:
     seen: list[tuple[str, str, bytes]] = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Flaky,), {"seen": seen})) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}", seen
         running.shutdown()
@@ -140,7 +142,7 @@ class _Notifying(http.server.BaseHTTPRequestHandler):
 
 def test_what_is_to_be_known_of_tables_goes_to_stderr() -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Notifying) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
         thread.start()
         done = sluice("sql", "SELECT * FROM ä", "--format", "csv", url=f"http://127.0.0.1:{running.server_port}")
         running.shutdown()
@@ -171,7 +173,7 @@ class _Slow(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
-        if len(self.asked) == 3:
+        if len(self.asked) >= 3:
             self.enough.set()
         self._answer(b'{"progress":{"stage":"merging files of d.t","done":3,"total":10,"bytesDone":1,"bytesTotal":2}}', "")
 
@@ -187,18 +189,27 @@ class _Slow(http.server.BaseHTTPRequestHandler):
         return None
 
 
+def all_of(terminal: int) -> str:
+    """What was written to a terminal that nobody has open any more; a read gives 4 KB of it at most."""
+    shown = b""
+    with contextlib.suppress(OSError):  # its end
+        while part := os.read(terminal, 1 << 16):
+            shown += part
+    return shown.decode()
+
+
 def test_a_bar_shows_how_far_a_long_statement_is() -> None:
     asked: list[str] = []
     handler = type("Handler", (_Slow,), {"asked": asked, "enough": threading.Event()})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
         thread.start()
         terminal, theirs = os.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
         command = [SLUICE, "sql", "SELECT 1", "--url", f"http://127.0.0.1:{running.server_port}"]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=theirs, timeout=120, check=False)
         os.close(theirs)
-        shown = os.read(terminal, 1 << 16).decode()
+        shown = all_of(terminal)
         os.close(terminal)
         running.shutdown()
         thread.join()

@@ -18,6 +18,7 @@ import sluice
 from sluice import transport
 from sluice.client import Client
 from sluice.transport import http_client
+from tests.waiting import SERVER_LOOK_SECONDS
 
 MANY = 130
 """More than the connections httpx opens by itself."""
@@ -41,7 +42,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(begun()), begun()))
         self.wfile.flush()
-        self.server.ended.wait(60)  # type: ignore[attr-defined]
+        self.server.ended.wait(300)  # type: ignore[attr-defined]
         self.close_connection = True
 
     def do_DELETE(self) -> None:
@@ -65,7 +66,7 @@ class Endless(http.server.ThreadingHTTPServer):
         self.ended = threading.Event()
         self.canceled = 0
         self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(SERVER_LOOK_SECONDS,), daemon=True).start()
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_results_that_are_not_read_on_keep_nobody_from_asking(endless: Endless) 
         unread = [conn.execute("SELECT 1") for _ in range(MANY)]
         cancel = threading.Thread(target=unread[0].cancel, daemon=True)
         cancel.start()
-        cancel.join(30)
+        cancel.join(120)
         assert endless.canceled == 1
         endless.ended.set()
 
