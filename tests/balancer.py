@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
-from tests.waiting import SERVER_LOOK_SECONDS
+from tests.serving import in_background
 
 _NOT_PASSED = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 
@@ -67,7 +67,7 @@ class Balancer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(SERVER_LOOK_SECONDS,), daemon=True).start()
+        in_background(self._server)
 
     def close(self) -> None:
         """Answer no more."""

@@ -51,9 +51,8 @@ ROOM = 8 << 30
 HTTP_SECONDS = 60.0
 
 SHARED = {
-    "spark": {"spark", "pool", "any_server", "standalone_server", "spark_client"},
+    "spark": {"server", "spark", "pool", "any_server", "standalone_server", "spark_client"},
     "kafka": {"broker", "kafka_server"},
-    "java": {"java"},
     "pair": {"pair"},
     "tokens": {"token_server"},
 }
@@ -130,10 +129,7 @@ def _fixtures(item: pytest.Item) -> set[str]:
 def group_of(item: pytest.Item) -> str | None:
     """The worker that a test belongs to; None where any will do, as for one that starts a server of its own."""
     used = _fixtures(item)
-    for group, shared in SHARED.items():
-        if used & shared:
-            return group
-    return "spark" if item.get_closest_marker("spark") is not None and "server" in used else None
+    return next((group for group, shared in SHARED.items() if used & shared), None)
 
 
 def _turn(item: pytest.Item) -> int:

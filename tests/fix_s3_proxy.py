@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.waiting import SERVER_LOOK_SECONDS
+from tests.serving import in_background
 
 
 class Fate(Enum):
@@ -150,8 +150,7 @@ def s3_proxy(s3_endpoint: str) -> Iterator[Proxy]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, s3_endpoint))
     server.daemon_threads = True
     proxy.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(SERVER_LOOK_SECONDS,), name="s3-proxy", daemon=True)
-    thread.start()
+    thread = in_background(server)
     yield proxy
     proxy.released.set()
     server.shutdown()

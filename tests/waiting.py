@@ -6,9 +6,6 @@ import time
 from collections.abc import Callable
 
 _FIRST_PAUSE_SECONDS = 0.002
-SERVER_LOOK_SECONDS = 0.02
-"""How often a `socketserver` looks whether it is to stop; by itself it lets whoever stops it wait for half a second."""
-
 
 def eventually(condition: Callable[[], bool], seconds: float = 180, *, pause: float = 0.1) -> bool:
     """Whether the condition came true in time; it is looked at often to begin with, and each ``pause`` in the end."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.running import RunningServer
-from tests.waiting import SERVER_LOOK_SECONDS
+from tests.serving import in_background
 
 SLUICE = str(Path(sys.executable).parent / "sluice")
 
@@ -107,8 +107,7 @@ class _Flaky(http.server.BaseHTTPRequestHandler):
 def flaky() -> Iterator[tuple[str, list[tuple[str, str, bytes]]]]:
     seen: list[tuple[str, str, bytes]] = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Flaky,), {"seen": seen})) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
-        thread.start()
+        thread = in_background(running)
         yield f"http://127.0.0.1:{running.server_port}", seen
         running.shutdown()
         thread.join()
@@ -142,8 +141,7 @@ class _Notifying(http.server.BaseHTTPRequestHandler):
 
 def test_what_is_to_be_known_of_tables_goes_to_stderr() -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Notifying) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
-        thread.start()
+        thread = in_background(running)
         done = sluice("sql", "SELECT * FROM ä", "--format", "csv", url=f"http://127.0.0.1:{running.server_port}")
         running.shutdown()
         thread.join()
@@ -202,8 +200,7 @@ def test_a_bar_shows_how_far_a_long_statement_is() -> None:
     asked: list[str] = []
     handler = type("Handler", (_Slow,), {"asked": asked, "enough": threading.Event()})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(SERVER_LOOK_SECONDS,))
-        thread.start()
+        thread = in_background(running)
         terminal, theirs = os.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
         command = [SLUICE, "sql", "SELECT 1", "--url", f"http://127.0.0.1:{running.server_port}"]

@@ -18,7 +18,7 @@ import sluice
 from sluice import transport
 from sluice.client import Client
 from sluice.transport import http_client
-from tests.waiting import SERVER_LOOK_SECONDS
+from tests.serving import in_background
 
 MANY = 130
 """More than the connections httpx opens by itself."""
@@ -66,7 +66,7 @@ class Endless(http.server.ThreadingHTTPServer):
         self.ended = threading.Event()
         self.canceled = 0
         self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, args=(SERVER_LOOK_SECONDS,), daemon=True).start()
+        in_background(self)
 
 
 @pytest.fixture

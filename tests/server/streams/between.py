@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pyspark_sluice import catalog
-from tests.waiting import SERVER_LOOK_SECONDS
+from tests.serving import in_background
 
 _NOT_PASSED = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 Loss = Literal["before", "after"] | tuple[int, Literal["before", "after"]]
@@ -38,7 +38,7 @@ class Between:
         self._proxy = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._proxy.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._proxy.server_port}"
-        threading.Thread(target=self._proxy.serve_forever, args=(SERVER_LOOK_SECONDS,), daemon=True).start()
+        in_background(self._proxy)
 
     def plan(self, plan: Plan) -> None:
         """From now on go by this plan."""
