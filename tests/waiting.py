@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 _FIRST_PAUSE_SECONDS = 0.002
 
+
 def eventually(condition: Callable[[], bool], seconds: float = 180, *, pause: float = 0.1) -> bool:
     """Whether the condition came true in time; it is looked at often to begin with, and each ``pause`` in the end."""
     until = time.monotonic() + seconds
