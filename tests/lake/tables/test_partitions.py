@@ -15,13 +15,15 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.inspect.counts import totals
+from lake.inspect.counts import _count, totals
 from lake.tables.partitions import partitions
 from model.errors import InvalidData, TableDamaged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
+from table.format.layout import DEFAULT_PARTITION_NAME
 from table.format.manifests.entries import EntryKind
+from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
@@ -94,6 +96,31 @@ def test_no_two_partitions_share_a_name_in_the_catalog(lake: Lake) -> None:
     lake.drop_partitions(table, [{"a": "x", "b/c": "y/b/c=z"}])
     left = sorted((row.spec["a"], row.spec["b/c"]) for row in lake.partition_page(table))
     assert left == sorted([values[0], values[2], values[3]])
+
+
+def test_values_of_one_directory_are_one_name_in_the_list_and_apart_in_its_table(lake: Lake) -> None:
+    """As in Paimon: its catalogs keep a partition by its texts, and its `$partitions` sums by the rows that manifests hold."""
+    lake.create_table(NAME, new_schema([column("p", "STRING"), column("v", "INT")], partition_keys=["p"], options={"bucket": "-1"}))
+    table = lake.open(NAME)
+
+    def listed() -> list[tuple[str, int, int]]:
+        return [(row.name, row.record_count, row.file_count) for row in lake.partition_page(table)]
+
+    for values in ([None, "", " ", DEFAULT_PARTITION_NAME, "a"], [None, None, "", " ", "a"]):
+        rows = pa.RecordBatch.from_pydict({"p": values, "v": [1] * len(values)}, schema=arrow_schema(table.schema.fields))
+        written = tuple(write_batches(table.files, table.schema, [rows]))
+        lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=written, commit_user="u"))
+    shared = f"p={DEFAULT_PARTITION_NAME}"
+    apart = {found.values[0]: (found.name, found.record_count) for found in partitions(table, table.latest())}
+    assert apart == {None: (shared, 3), "": (shared, 2), " ": (shared, 2), DEFAULT_PARTITION_NAME: (shared, 1), "a": ("p=a", 2)}
+    assert listed() == [(shared, 8, 7), ("p=a", 2, 2)]
+    null = binary_row.encode_prefixed([field.type for field in table.schema.partition_fields], (None,))
+    lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, overwrite=lambda partition: partition == null, commit_user="u"))
+    assert listed() == [(shared, 5, 5), ("p=a", 2, 2)]
+    latest = table.latest()
+    assert latest is not None
+    assert _count(lake.catalog, table, latest)
+    assert listed() == [(shared, 5, 5), ("p=a", 2, 2)], "counted anew, from the manifests"
 
 
 @pytest.mark.parametrize("empty", [False, True])
