@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
 from sql.analysis.inline_tables import expand_values
+from sql.analysis.json_maps import keep_keys_apart
 from sql.analysis.limits.large_values import bound_values
 from sql.analysis.limits.patterns import match_in_time
 from sql.analysis.limits.plan_size import bound_plan
@@ -88,7 +89,7 @@ def _checked(ready: exp.Expr, views: Collection[str]) -> str:
 
 
 def _guarded(tree: exp.Expr) -> None:
-    """Limit values and patterns, in place; a column whose expression that changes keeps the name it would have had."""
+    """Limit values and patterns, and keep keys of JSON apart, in place; a column that changes keeps the name it would have had."""
     written = [
         (select, at, generated(column))
         for select in tree.find_all(exp.Select)
@@ -98,6 +99,7 @@ def _guarded(tree: exp.Expr) -> None:
     ]
     bound_values(tree)
     match_in_time(tree)
+    keep_keys_apart(tree)
     for select, at, text in written:
         column = select.expressions[at]
         if generated(column) != text:

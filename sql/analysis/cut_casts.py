@@ -12,6 +12,7 @@ from sql.analysis.limits.guards import call, call_for, named, number
 TEXTS = frozenset({exp.DType.CHAR, exp.DType.VARCHAR})
 BYTES = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
 TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
+_FILLED = frozenset({exp.DType.CHAR, exp.DType.BINARY})
 FINEST = 6
 """Digits of a second that are kept."""
 
@@ -50,18 +51,8 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
     Raises `UnsupportedType` for lengths and precisions that no value has, and for a ROW whose fields have no names.
     """
     kind = type_.this
-    length = text_length(type_)
-    if length is not None:
-        if kind == exp.DType.CHAR:
-            return call_for(type_.sql(), "rpad", value, number(length), exp.Literal.string(" "))
-        return call("left", value, number(length))
-    if kind in BYTES and type_.expressions:
-        length = _length(type_, "bytes are", "of them")
-        if length is None:
-            return None
-        if kind == exp.DType.BINARY:
-            return call_for(type_.sql(), "rpad", value, number(length))
-        return call("left", value, number(length))
+    if kind in TEXTS or (kind in BYTES and type_.expressions):
+        return _cut_length(value, type_)
     if kind in TIMESTAMPS:
         return _cut_time(value, type_)
     if not type_.args.get("nested"):
@@ -76,6 +67,17 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
         value = call("transform_keys", value, exp.Lambda(this=keys or one.copy(), expressions=[one.copy(), other.copy()]))
         return value if values is None else call("transform_values", value, exp.Lambda(this=values, expressions=[other, one]))
     return None if inside[0] is None else call("transform", value, exp.Lambda(this=inside[0], expressions=[one]))
+
+
+def _cut_length(value: exp.Expr, type_: exp.DataType) -> exp.Expr | None:
+    """Of CHAR(n), VARCHAR(n), BINARY(n) or VARBINARY(n)."""
+    is_text = type_.this in TEXTS
+    length = text_length(type_) if is_text else _length(type_, "bytes are", "of them")
+    if length is None:
+        return None
+    if type_.this in _FILLED:
+        return call_for(type_.sql(), "rpad", value, number(length), *[exp.Literal.string(" ")] * is_text)  # bytes with zeros
+    return call("left", value, number(length))
 
 
 def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | None:

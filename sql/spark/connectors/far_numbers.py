@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from sql.analysis.limits.long_rows import FAR
+from sql.spark.connectors.map_keys import last_of_each_key
 from sql.spark.read.reads import once
 
 _FAR_NUMBER = r"^\s*+[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)[eE][+-]?[0-9]{6,}+\s*+$"
@@ -83,13 +84,14 @@ def _within(type_: st.DataType) -> list[st.DataType]:
 def json_values(text: Column, schema: st.StructType, options: dict[str, str], *, ignoring: bool) -> Column:
     """``from_json``; a text with a far number anywhere, or what looks like one, has its DECIMALs read as texts.
 
-    Spark makes a text of a number by way of a double: those that would not stay as they are get quotes before.
+    Spark makes a text of a number by way of a double: those that would not stay as they are get quotes before. Of a key that an object has
+    twice the last one counts.
     """
-    read = F.from_json(text, schema, options)
-    if not has_decimal(schema):
-        return read
-    floats = (st.DoubleType, st.FloatType)
-    quoted = F.regexp_replace(text, F.lit(_UP_TO_LONG), F.lit('$1"$2"'))
-    texts = F.from_json(quoted, as_texts(schema, *floats), options)
-    careful = once(texts, lambda value: from_texts(value, schema, *floats, ignoring=ignoring))
-    return F.when(text.rlike(FAR), careful).otherwise(read)
+    made = F.from_json(text, schema, options)
+    if has_decimal(schema):
+        floats = (st.DoubleType, st.FloatType)
+        quoted = F.regexp_replace(text, F.lit(_UP_TO_LONG), F.lit('$1"$2"'))
+        texts = F.from_json(quoted, as_texts(schema, *floats), options)
+        careful = once(texts, lambda value: from_texts(value, schema, *floats, ignoring=ignoring))
+        made = F.when(text.rlike(FAR), careful).otherwise(made)
+    return last_of_each_key(made, schema)

@@ -28,6 +28,7 @@ from sql.connectors.filesystem import (
 )
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.far_numbers import as_texts, from_texts, has_decimal
+from sql.spark.connectors.map_keys import last_of_each_key
 from sql.spark.read.reads import literal, named, tagged
 from sql.spark.read.types import to_spark
 
@@ -96,7 +97,9 @@ def _column(field: Field, table: ConnectorTable) -> Column:
     if key is not None:
         return tagged(F.col("_metadata").getField(key.replace(".", "_").replace("-", "_")), field)
     type_, column = to_spark(field.type), named(field.name)
-    if FORMAT.read(table.options) == "parquet" or not has_decimal(type_):
+    format_ = FORMAT.read(table.options)
+    if format_ == "parquet":
         return column
-    ignoring = (IGNORE_ERRORS if FORMAT.read(table.options) == "csv" else JSON_IGNORE_ERRORS).read(table.options)
-    return from_texts(column, type_, ignoring=ignoring).alias(field.name)
+    if has_decimal(type_):
+        column = from_texts(column, type_, ignoring=(IGNORE_ERRORS if format_ == "csv" else JSON_IGNORE_ERRORS).read(table.options))
+    return last_of_each_key(column, type_).alias(field.name)

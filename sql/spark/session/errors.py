@@ -33,7 +33,13 @@ _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _AT = re.compile(r"; line \d+ pos \d+;?")
 """Where Spark saw it: in the text it was given, not in the user's."""
-_ADVICE = re.compile(r" If necessary set [^\n]{1,200}? to bypass this error\.")
+_ADVICE = re.compile(
+    r" If necessary set [^\n]{1,200}? to bypass this error\."
+    r"|\s(?:If you want|To restore|To revert|To enable|To re-enable)\b(?:(?!\. )[^\n]){0,200}?"
+    r" set \"spark\.[\w.]+\" (?:(?!\. )[^\n]){0,150}?\.(?=\s|\Z)"
+)
+"""Settings of Spark that would change what it refuses: no session has them."""
+_TWICE = re.compile(r"Duplicate map key (.{1,1000}?) was found, please check the input data\.", re.DOTALL)
 _WRAPPED = re.compile(
     r"^(: |Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted|An error occurred while calling \S+\.):?\s*$)?"
 )
@@ -337,7 +343,7 @@ def _clean(text: str, views: Mapping[str, str]) -> str:
     text = _CONTEXT.sub("", text)
     text = _AT.sub("", _PLAN.sub("", text))
     text = _PLACES.sub("", _TASK.sub("", _USER.sub("", text)))
-    text = _ADVICE.sub("", _SQLSTATE.sub("", text))
+    text = _TWICE.sub(r"A MAP would have the key \1 twice.", _ADVICE.sub("", _SQLSTATE.sub("", text)))
     for view, name in views.items():
         text = text.replace(f"`{view}`", name).replace(view, name)
     return text.strip()

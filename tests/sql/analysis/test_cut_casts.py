@@ -36,6 +36,18 @@ def test_a_row_is_filled_up_as_far_as_a_text_alone(type_: str) -> None:
     assert "rpad" in checked_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"), {"t"})
 
 
+@pytest.mark.parametrize("schema", ["a MAP<STRING, VOID>", "a MAP<STRING, NULLS>, b MAP<STRING, INT>", "MAP<STRING, INT>, 7 x INT, b MAP<"])
+def test_a_schema_with_a_map_that_nobody_reads_is_refused(schema: str) -> None:
+    """The keys of its map could not be kept apart."""
+    with pytest.raises(UnsupportedStatement, match=f"from_json reads no schema such as '{schema}'"):
+        checked_sql(parse_one(f"SELECT from_json(a, '{schema}') FROM t"), {"t"})
+
+
+@pytest.mark.parametrize("schema", ["map INT, b ARRAY<STRING>", "a INT COMMENT \\'map<\\'", "`map<` INT"])
+def test_a_schema_without_a_map_stays(schema: str) -> None:
+    assert "transform" not in checked_sql(parse_one(f"SELECT from_json(a, '{schema}') FROM t"), {"t"})
+
+
 @pytest.mark.parametrize(
     ("value", "written", "most"),
     [

@@ -118,10 +118,30 @@ def test_a_long_text_is_gone_through_once(spark: SparkSession) -> None:
     assert read(spark, "json", "id STRING, d DECIMAL(5, 1)", [text]) == [{"id": "12345e6789012345", "d": Decimal("2.0")}]
 
 
+@pytest.mark.parametrize("value", ["INT", "DECIMAL(4, 1)"])
+def test_of_a_key_that_an_object_has_twice_the_last_counts(spark: SparkSession, value: str) -> None:
+    """As in Flink and in bodies of rows: Spark made a map with both."""
+    deep = '{"b": {"k": 1, "j": 5, "k": 2}, "b": {"j": 1, "k": 3, "j": null, "i": 4}, "a": null}'
+    values = [
+        f'{{"m": {{"k": 1, "j": 2, "k": 3}}, "a": [{{"x": {{"z": 1, "z": null}}}}, null], "d": {deep}}}',
+        '{"m": {"j": 1, "k": 2}, "a": [], "d": {}}',
+        "{}",
+    ]
+    columns = f"m MAP<STRING, {value}>, a ARRAY<ROW<x MAP<STRING, {value}>>>, d MAP<STRING, MAP<STRING, {value}>>"
+    column, _ = decoded_in("json", columns)
+    frame = spark.createDataFrame([(one,) for one in values], "value STRING").select(column.alias("v")).select("v.*").toArrow()
+    assert frame.to_pylist() == [
+        {"m": [("j", 2), ("k", 3)], "a": [{"x": [("z", None)]}, None], "d": [("b", [("k", 3), ("j", None), ("i", 4)]), ("a", None)]},
+        {"m": [("j", 1), ("k", 2)], "a": [], "d": []},
+        {"m": None, "a": None, "d": None},
+    ]
+
+
 def test_files(lake: Lake, pool: SparkPool, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'{{"id": "12345e6789012345", "d": {LONG}, "r": {{"p": {FAR}}}}}\n{{"id": "b", "d": "{FAR}"}}\n')
     (tmp_path / "b.csv").write_text(f'a,{LONG}\nb,"1e9,9,9,9,9,9,9,9"\nc,{SMALL}\n')
     (tmp_path / "c.csv").write_text("a,x\n")
+    (tmp_path / "m.json").write_text('{"id": "a", "m": {"k": 1, "k": 2}}\n')
     (tmp_path / "d.csv").write_text("a,123456.7\n")
     gateway = Gateway(lake, pool, limits=GatewayLimits(local_threads=2, spark_statements=1, import_dirs=(str(tmp_path),)))
     gateway.start()
@@ -137,6 +157,7 @@ def test_files(lake: Lake, pool: SparkPool, tmp_path: Path) -> None:
         assert [(row[0], row[1]) for row in found] == [("12345e6789012345", Decimal(LONG)), ("b", None)]
         assert found[0][2] in ({"p": None}, (None,))
         assert rows("id STRING, d DECIMAL(20, 2)", "b.csv", "csv") == [("a", Decimal(LONG)), ("b", None), ("c", Decimal("0.00"))]
+        assert rows("id STRING, m MAP<STRING, INT>", "m.json", "json") == [("a", [("k", 2)])]
         with pytest.raises(LakeError, match=r"cannot be cast|CAST_INVALID_INPUT"):
             rows("id STRING, d DECIMAL(20, 2)", "c.csv", "csv")
         with pytest.raises(LakeError, match=BEYOND):

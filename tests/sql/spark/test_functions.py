@@ -54,6 +54,17 @@ EXAMPLES: dict[str, Any] = {
     "length(CAST(ROW('abc') AS ROW<x CHAR(70000)>).x)": 70000,
     "CAST(ARRAY[ROW('abc'), NULL] AS ARRAY<ROW<x VARCHAR(2)>>)": [{"x": "ab"}, None],
     "(SELECT CAST(ROW(max(a), count(*)) AS ROW<x VARCHAR(1), y INT>) FROM (VALUES ('abc')) AS v(a))": {"x": "a", "y": 1},
+    """from_json('{"m":{"a":{"x":1},"b":null}}', 'm MAP<STRING, MAP<STRING, INT>>, `n o` TIMESTAMP')""": {
+        "m": [("a", [("x", 1)]), ("b", None)],
+        "n o": None,
+    },
+    "from_json(CAST(NULL AS STRING), 'm MAP<STRING, INT>')": None,
+    """(SELECT from_json(max(s), 'MAP<STRING, INT>')['a'] FROM (VALUES ('{"a":1}'), (NULL)) AS v(s))""": 1,
+    # ORDER BY of what SELECT DISTINCT has computed, guarded, cut or plain
+    "(SELECT array_join(collect_list(r), ',') FROM (SELECT DISTINCT upper(repeat(a, n)) AS r FROM (VALUES ('x', 2), ('a', 1)) AS v(a, n)"
+    " ORDER BY upper(repeat(a, n)) DESC))": "XX,A",
+    "(SELECT max(r) FROM (SELECT DISTINCT CAST(a AS CHAR(1)) AS r, upper(a) FROM (VALUES ('x'), ('xy'), ('a')) AS v(a)"
+    " ORDER BY upper(a), CAST(a AS CHAR(1)) LIMIT 1))": "a",
     # VALUES, whose rows are evaluated also where Spark's inline tables cannot
     "(SELECT max(b) FROM (VALUES (CAST(ARRAY['abc'] AS ARRAY<VARCHAR(2)>), 1), (NULL, 2.5)) AS v(a, b) WHERE a IS NULL)": Decimal("2.5"),
     "(SELECT max(concat_ws('|', col1)) FROM (VALUES transform(ARRAY['a'], x -> x || 'b'), ARRAY['c']))": "c",
@@ -157,13 +168,15 @@ def test_a_call_means_what_is_documented(answers: dict[str, Any], call: str, mea
 
 
 @pytest.mark.parametrize(
-    "cast",
+    "call",
     [
         "CAST(MAP['1', 1, '01', 2] AS MAP<INT, INT>)",
         "CAST(MAP['ab', 1, 'ac', 2] AS MAP<CHAR(1), INT>)",
         "CAST(ARRAY[MAP['1', 1, '01', 2]] AS ARRAY<MAP<INT, INT>>)",
+        """from_json('{"1":1,"1":2}', 'MAP<STRING, INT>')""",
+        """from_json('{"a":[{"m":{"x":{"y":1,"y":2}}}]}', 'a ARRAY<STRUCT<n: INT, m: MAP<STRING, MAP<STRING, INT>>>> COMMENT \\'c\\'')""",
     ],
 )
-def test_a_cast_makes_no_map_with_one_key_twice(pool: SparkPool, cast: str) -> None:
+def test_a_call_makes_no_map_with_one_key_twice(pool: SparkPool, call: str) -> None:
     with pytest.raises(SparkRuntimeException, match="DUPLICATED_MAP_KEY"):
-        frame_of(pool.session(), parse_one(f"SELECT {cast}")).toArrow()
+        frame_of(pool.session(), parse_one(f"SELECT {call}")).toArrow()
