@@ -8,6 +8,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
 from sql.analysis.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, precision
+from sql.analysis.distinct_order import order_by_places
 from sql.analysis.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
@@ -30,6 +31,7 @@ def generated(tree: exp.Expr) -> str:
 
 def to_spark(tree: exp.Expr) -> exp.Expr:
     """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    order_by_places(tree)
     expand_windows(tree)
     expand_unnest(tree)
     for call in list(tree.find_all(exp.Anonymous)):

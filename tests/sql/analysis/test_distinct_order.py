@@ -1,0 +1,27 @@
+"""ORDER BY of a SELECT DISTINCT, as Spark is told it."""
+
+import pytest
+
+from sql.analysis.to_spark import spark_sql
+from sql.dialect import parse_one
+
+
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("SELECT DISTINCT b, upper(a) FROM t ORDER BY UPPER(a) DESC NULLS FIRST, b", "2 DESC NULLS FIRST, b"),
+        ("SELECT DISTINCT a || 'x' AS c FROM t ORDER BY (a || 'x')", "1"),
+        ("SELECT DISTINCT a + 1 FROM t GROUP BY a ORDER BY a + 1, a || 'X'", "1, a || 'X'"),
+        ("SELECT DISTINCT t.a AS b FROM t ORDER BY t.a", "1"),
+        ("SELECT * FROM (SELECT DISTINCT lower(a) AS l FROM t ORDER BY lower(a))", "1)"),
+        # as they are
+        ("SELECT upper(a) FROM t ORDER BY upper(a)", "upper(a)"),
+        ("SELECT DISTINCT a || 'x' FROM t ORDER BY a || 'X'", "a || 'X'"),
+        ("SELECT DISTINCT b, 1 FROM t ORDER BY 1", "1"),
+        ("SELECT DISTINCT upper(a) AS x, b AS a FROM t ORDER BY upper(a)", "upper(a)"),
+        ("SELECT DISTINCT *, upper(a) FROM t ORDER BY upper(a)", "upper(a)"),
+        ("SELECT DISTINCT posexplode(c), upper(a) FROM t ORDER BY upper(a)", "upper(a)"),
+    ],
+)
+def test_what_is_in_the_list_is_named_by_its_place(query: str, order: str) -> None:
+    assert spark_sql(parse_one(query)).partition("ORDER BY ")[2] == order
