@@ -14,12 +14,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
-from sql.analysis.inline_tables import expand_values
-from sql.analysis.json_maps import keep_keys_apart
 from sql.analysis.limits.large_values import bound_values
 from sql.analysis.limits.patterns import match_in_time
 from sql.analysis.limits.plan_size import bound_plan
 from sql.analysis.limits.spelled import literal_number
+from sql.analysis.rewrites.inline_tables import expand_values
+from sql.analysis.rewrites.json_maps import keep_keys_apart
 from sql.analysis.to_spark import generated, to_spark
 from sql.dialect import is_query, tokens_of
 

@@ -7,9 +7,9 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
-from sql.analysis.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, precision
-from sql.analysis.distinct_order import order_by_places
-from sql.analysis.unnest import expand_unnest
+from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, precision
+from sql.analysis.rewrites.distinct_order import order_by_places
+from sql.analysis.rewrites.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 

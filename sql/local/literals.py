@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlglot import exp
 
-from sql.analysis.cut_casts import cut_text, text_length
+from sql.analysis.rewrites.cut_casts import cut_text, text_length
 from sql.parameters.placeholders import PARAMETER
 
 

@@ -15,8 +15,8 @@ from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.schema.types import BigIntType, DataType, DoubleType, IntType, VarCharType
-from sql.analysis.cut_casts import TEXTS
 from sql.analysis.references import table_references
+from sql.analysis.rewrites.cut_casts import TEXTS
 from sql.dialect import column_type, parse_one
 from sql.execution.results import ResultColumn
 from sql.execution.session import Session

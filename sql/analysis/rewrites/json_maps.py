@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from model.errors import UnsupportedStatement
-from sql.analysis.cut_casts import cut_to
+from sql.analysis.rewrites.cut_casts import cut_to
 from sql.dialect import Flink
 
 _MAP = re.compile(r"\bmap\s*<", re.IGNORECASE)

@@ -1,0 +1,1 @@
+"""What Spark does otherwise than Flink, written so that it does the same."""
