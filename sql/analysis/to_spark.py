@@ -7,7 +7,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
-from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, precision
+from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, has_required, is_required, precision
 from sql.analysis.rewrites.distinct_order import order_by_places
 from sql.analysis.rewrites.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
@@ -102,6 +102,8 @@ def _is_plain_column(node: exp.Expr, select: exp.Select) -> bool:
 
 def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
     """Put what cuts around a cast: it goes to the place inside itself, since nothing in a copy would be part of the tree."""
+    if isinstance(cast, exp.TryCast) and cast.args.get("safe") and has_required(cast.to):
+        raise UnsupportedType("TRY_CAST takes no NOT NULL inside a type: what does not fit is NULL there. CAST does.")
     place = exp.Placeholder()
     around = cut_to(place, cast.to)
     if around is None:
@@ -114,6 +116,9 @@ def _rewrite_type(type_: exp.DataType) -> None:
     if type_.this in TEXTS:
         type_.replace(exp.DataType(this=exp.DType.TEXT))
         return
+    for field in type_.expressions if type_.this == exp.DType.STRUCT else ():
+        if is_required(field):  # Spark would take it from what cannot be NULL alone
+            field.set("constraints", [kept for kept in field.constraints if not isinstance(kept.kind, exp.NotNullColumnConstraint)])
     if type_.this in TIMESTAMPS or type_.this in BYTES:
         type_.set("expressions", [])
     elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > FINEST:

@@ -56,7 +56,15 @@ class LiteralParser(BaseParser):
                 type_.meta[REFUSED] = " ".join(words[-3:] if len(words) > 1 else words), NO_ZONE
             elif words[:1] == ["BLOB"]:
                 type_.meta[REFUSED] = words[0], _NO_BLOB
+            elif kwargs.get("with_collation"):  # inside ARRAY<…> and MAP<…>; a ROW's fields have it among their constraints
+                self._parse_nullability(type_)
         return type_
+
+    def _parse_nullability(self, type_: exp.DataType) -> None:
+        if self.eat("NOT", "NULL"):
+            type_.set("nullable", False)
+        else:
+            self.eat("NULL")
 
     def _parse_cast(self, *args: object, **kwargs: object) -> exp.Expr:
         try:
@@ -65,6 +73,8 @@ class LiteralParser(BaseParser):
             self._refuse_multiset(self.word(), self.word(1))  # a field's type, behind its name
             raise
         self._refuse_multiset(self.word())  # the standard's spelling: INT MULTISET
+        if isinstance(to := cast.args.get("to"), exp.DataType) and to.args.get("nullable") is False:
+            self.refuse("A cast is to a type without NOT NULL, which may stand inside ARRAY<…>, MAP<…> and ROW<…>.")
         return cast
 
     def _refuse_multiset(self, *words: str) -> None:

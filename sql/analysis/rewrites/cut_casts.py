@@ -47,7 +47,7 @@ def cut_text(text: str, type_: exp.DataType) -> str:
 def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | None:
     """A value that Spark has cast to a type, cut as the type says, also inside ARRAY, MAP and ROW; None where nothing is to be cut.
 
-    A map's keys have to differ when they are cast. The value stands in it once.
+    A map's keys have to differ when they are cast, and what is NOT NULL inside has to be something. The value stands in it once.
     Raises `UnsupportedType` for lengths and precisions that no value has, and for a ROW whose fields have no names.
     """
     kind = type_.this
@@ -60,13 +60,22 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
     if kind == exp.DType.STRUCT:
         return _cut_row(value, type_, depth)
     one, other = exp.to_identifier(f"__cut{depth}"), exp.to_identifier(f"__other{depth}")
-    inside = [cut_to(one.copy(), part, depth + 1) for part in type_.expressions]
+    inside = [_part(one, part, depth, required=_is_required_element(part)) for part in type_.expressions]
     if kind == exp.DType.MAP:
         keys, values = inside
         # Also where nothing is cut: '1' and '01' are one INT, and Spark's cast alone would make a map that has this key twice.
         value = call("transform_keys", value, exp.Lambda(this=keys or one.copy(), expressions=[one.copy(), other.copy()]))
         return value if values is None else call("transform_values", value, exp.Lambda(this=values, expressions=[other, one]))
     return None if inside[0] is None else call("transform", value, exp.Lambda(this=inside[0], expressions=[one]))
+
+
+def _part(value: exp.Expr, type_: exp.DataType, depth: int, *, required: bool) -> exp.Expr | None:
+    """A part of a value, cut as its type says, or the error of a NULL where it is required; None where nothing is to be done."""
+    cut = cut_to(value.copy(), type_, depth + 1)
+    if not required:
+        return cut
+    says = f"A cast met NULL in what is {type_.sql('spark')} NOT NULL."
+    return call("coalesce", cut or value.copy(), call("raise_error", exp.Literal.string(says)))
 
 
 def _cut_length(value: exp.Expr, type_: exp.DataType) -> exp.Expr | None:
@@ -86,13 +95,30 @@ def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | Non
         raise UnsupportedType("The fields of a ROW need names in a cast, as in ROW<a INT>.")
     row = exp.to_identifier(f"__cut{depth}")
     parts = [exp.Dot(this=row.copy(), expression=exp.to_identifier(field.name, quoted=True)) for field in type_.expressions]
-    inside = [cut_to(part.copy(), field.kind, depth + 1) for part, field in zip(parts, type_.expressions, strict=True)]
+    inside = [_part(part, field.kind, depth, required=is_required(field)) for part, field in zip(parts, type_.expressions, strict=True)]
     if not any(inside):
         return None
     names = [exp.Literal.string(field.name) for field in type_.expressions]
     fields = [one for name, cut, part in zip(names, inside, parts, strict=True) for one in (name, cut or part)]
     empty = exp.Is(this=row.copy(), expression=exp.Null())
     return named(value, call("if", empty, exp.Null(), call("named_struct", *fields)), row.name)
+
+
+def is_required(field: exp.ColumnDef) -> bool:
+    """Whether a ROW's field is NOT NULL."""
+    kinds = [constraint.kind for constraint in field.constraints]
+    return any(isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null") for kind in kinds)
+
+
+def has_required(type_: exp.DataType) -> bool:
+    """Whether something inside a type is NOT NULL that may be NULL otherwise, as no key of a MAP may."""
+    return any(map(is_required, type_.find_all(exp.ColumnDef))) or any(map(_is_required_element, type_.find_all(exp.DataType)))
+
+
+def _is_required_element(type_: exp.DataType) -> bool:
+    """Whether an ARRAY's elements or a MAP's values are NOT NULL; its keys are always."""
+    is_key = isinstance(type_.parent, exp.DataType) and type_.parent.this == exp.DType.MAP and type_.index == 0
+    return type_.args.get("nullable") is False and not is_key
 
 
 def precision(type_: exp.DataType) -> int | None:

@@ -47,8 +47,11 @@ def _read(schema: str) -> exp.DataType:
 
 
 def _uncut(schema: exp.DataType) -> exp.DataType:
-    """The type without lengths and precisions, which `from_json` does not cut to."""
+    """The type without lengths and precisions, which `from_json` does not cut to, and without NOT NULL, of which it takes no notice."""
+    for field in schema.find_all(exp.ColumnDef):
+        field.set("constraints", None)
     for part in list(schema.find_all(exp.DataType)):
+        part.set("nullable", None)
         if not part.args.get("nested"):
             part.replace(exp.DataType(this=exp.DType.INT))
     return schema

@@ -31,6 +31,29 @@ def test_a_row_whose_fields_have_no_names_is_refused_by_name(column: str, type_:
         spark_sql(parse_one(f"SELECT {column.format(type_)} FROM t"))
 
 
+@pytest.mark.parametrize(
+    "type_", ["ARRAY<INT NOT NULL>", "ROW<a INT NOT NULL>", "MAP<INT, ARRAY<ROW<a INT NOT NULL>>>", "MAP<INT, INT NOT NULL>"]
+)
+def test_what_a_cast_that_fails_makes_null_is_not_required(type_: str) -> None:
+    with pytest.raises(UnsupportedType, match="TRY_CAST takes no NOT NULL inside a type"):
+        spark_sql(parse_one(f"SELECT TRY_CAST(a AS {type_}) FROM t"))
+    assert "raise_error" in spark_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"))
+
+
+@pytest.mark.parametrize("type_", ["MAP<STRING NOT NULL, INT>", "ARRAY<MAP<INT NOT NULL, STRING NULL> NULL>", "ROW<a INT NULL>"])
+@pytest.mark.parametrize("cast", ["CAST", "TRY_CAST"])
+def test_keys_are_never_null(type_: str, cast: str) -> None:
+    bare = type_.replace(" NOT NULL", "").replace(" NULL", "")
+    assert spark_sql(parse_one(f"SELECT {cast}(a AS {type_}) FROM t")) == spark_sql(parse_one(f"SELECT {cast}(a AS {bare}) FROM t"))
+
+
+@pytest.mark.parametrize("cast", ["CAST(a AS INT NOT NULL)", "TRY_CAST(a AS ARRAY<INT> NOT NULL)"])
+def test_a_cast_is_to_a_type_that_takes_null(cast: str) -> None:
+    with pytest.raises(UnsupportedStatement, match="to a type without NOT NULL"):
+        parse_one(f"SELECT {cast} FROM t")
+    assert spark_sql(parse_one("SELECT a::INT NOT NULL FROM t")) == "SELECT (NOT CAST(a AS INT) IS NULL) FROM t"
+
+
 @pytest.mark.parametrize("type_", ["CHAR(70000)", "ROW<x CHAR(70000)>", "ROW<x ROW<y BINARY(70000)>, z INT>", "ARRAY<CHAR(65536)>"])
 def test_a_row_is_filled_up_as_far_as_a_text_alone(type_: str) -> None:
     assert "rpad" in checked_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"), {"t"})

@@ -65,6 +65,12 @@ EXAMPLES: dict[str, Any] = {
     " ORDER BY upper(repeat(a, n)) DESC))": "XX,A",
     "(SELECT max(r) FROM (SELECT DISTINCT CAST(a AS CHAR(1)) AS r, upper(a) FROM (VALUES ('x'), ('xy'), ('a')) AS v(a)"
     " ORDER BY upper(a), CAST(a AS CHAR(1)) LIMIT 1))": "a",
+    # NOT NULL inside a type
+    "CAST(ARRAY[1, 2] AS ARRAY<BIGINT NOT NULL>)": [1, 2],
+    "CAST(MAP['1', ARRAY['abc']] AS MAP<INT NOT NULL, ARRAY<VARCHAR(2) NOT NULL> NOT NULL>)": [(1, ["ab"])],
+    "CAST(ROW(CAST('1' AS STRING), NULL) AS ROW<x INT NOT NULL, y ARRAY<INT NOT NULL>>)": {"x": 1, "y": None},
+    "CAST(NULL AS ROW<x INT NOT NULL>)": None,
+    "CAST(ARRAY[ROW(1)] AS ARRAY<ROW<x INT NOT NULL> NOT NULL>)": [{"x": 1}],
     # VALUES, whose rows are evaluated also where Spark's inline tables cannot
     "(SELECT max(b) FROM (VALUES (CAST(ARRAY['abc'] AS ARRAY<VARCHAR(2)>), 1), (NULL, 2.5)) AS v(a, b) WHERE a IS NULL)": Decimal("2.5"),
     "(SELECT max(concat_ws('|', col1)) FROM (VALUES transform(ARRAY['a'], x -> x || 'b'), ARRAY['c']))": "c",
@@ -180,3 +186,17 @@ def test_a_call_means_what_is_documented(answers: dict[str, Any], call: str, mea
 def test_a_call_makes_no_map_with_one_key_twice(pool: SparkPool, call: str) -> None:
     with pytest.raises(SparkRuntimeException, match="DUPLICATED_MAP_KEY"):
         frame_of(pool.session(), parse_one(f"SELECT {call}")).toArrow()
+
+
+@pytest.mark.parametrize(
+    ("cast", "part"),
+    [
+        ("CAST(ARRAY[1, NULL] AS ARRAY<BIGINT NOT NULL>)", "BIGINT"),
+        ("CAST(MAP['a', CAST(NULL AS INT)] AS MAP<STRING NOT NULL, INT NOT NULL>)", "INT"),
+        ("CAST(ARRAY[ROW(1), ROW(CAST(NULL AS INT))] AS ARRAY<ROW<x VARCHAR(2) NOT NULL>>)", r"VARCHAR\(2\)"),
+        ("CAST(ARRAY[ROW(1), NULL] AS ARRAY<ROW<x INT> NOT NULL>)", "STRUCT<x: INT>"),
+    ],
+)
+def test_a_null_in_what_takes_none_is_an_error(pool: SparkPool, cast: str, part: str) -> None:
+    with pytest.raises(SparkRuntimeException, match=f"A cast met NULL in what is {part} NOT NULL"):
+        frame_of(pool.session(), parse_one(f"SELECT {cast}")).toArrow()
