@@ -143,6 +143,15 @@ class RunningServer:
         assert self._process is not None
         return psutil.Process(self._process.pid)
 
+    def jvms(self) -> list[psutil.Process]:
+        """Those of its Spark; other children come and go meanwhile."""
+        found = []
+        for child in self.process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.name() == "java":
+                    found.append(child)
+        return found
+
     def kill(self) -> None:
         """Kill -9 of the server's process alone, as the kernel would do it; its Postgres and JVM find out by themselves."""
         assert self._process is not None

@@ -45,15 +45,18 @@ def answers(server: RunningServer) -> bool:
 @contextlib.contextmanager
 def frozen(pid: int) -> Iterator[None]:
     """A process and its children stand still, as on a machine that is out of reach."""
-    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    for process in processes:
-        process.send_signal(signal.SIGSTOP)
+    processes = [psutil.Process(pid)]
+    processes[0].suspend()  # so that there are no more children
+    processes += processes[0].children(recursive=True)
+    for process in processes[1:]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
     try:
         yield
     finally:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
+                process.resume()
 
 
 def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_path: Path) -> None:
@@ -84,7 +87,7 @@ def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_pa
 
 
 def _jvm(server: RunningServer) -> psutil.Process | None:
-    return next((child for child in server.process.children(recursive=True) if child.name() == "java"), None)
+    return next(iter(server.jvms()), None)
 
 
 STANDSTILL_SECONDS, TOLD_SECONDS = 24, 18

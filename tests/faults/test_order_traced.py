@@ -30,8 +30,7 @@ def checked(server: RunningServer, table: str, statement: str, to: Path) -> Path
     """Run a statement that commits once, under strace, and follow it; returns the snapshot's file."""
     directory = server.table_path(table)
     before = files_of(directory)
-    java = [child.pid for child in server.process.children(recursive=True) if child.name() == "java"]
-    with traced([server.process.pid, *java], to) as trace:
+    with traced([server.process.pid, *(jvm.pid for jvm in server.jvms())], to) as trace:
         server.sql(statement)
         snapshot_file, key = newest(directory)
         assert eventually(lambda: len(_sent(to, key)) >= 2), "the note is sent"
