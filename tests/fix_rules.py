@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import re
 import shutil
@@ -49,6 +51,9 @@ ROOM = 8 << 30
 """Bytes a run of many tests needs to begin with: what it writes at once, beside the reserve that servers keep free."""
 
 HTTP_SECONDS = 60.0
+_FREEZE_FIRST, _FREEZE_EACH = 50, 1000
+"""After so many tests what stays is looked for."""
+_TESTS = itertools.count(1)
 
 SHARED = {
     "spark": {"server", "spark", "pool", "any_server", "standalone_server", "spark_client"},
@@ -120,6 +125,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
     if left:
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage pass over what is there now and stays: 12,000 tests and what they import, half a second each time."""
+    _pass_over_what_stays()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """The same of what the tests before have imported and keep, now and then."""
+    done = yield
+    if next(_TESTS) % _FREEZE_EACH == _FREEZE_FIRST:
+        _pass_over_what_stays()
+    return done
+
+
+def _pass_over_what_stays() -> None:
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
