@@ -27,6 +27,8 @@ from tests.fix_s3 import Bucket
 from tests.serving import in_background
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
+_SESSION = get_session()
+"""Of all clients: each session reads its descriptions of services anew."""
 
 
 def wanted(**more: Any) -> Wanted:
@@ -170,7 +172,7 @@ OUTSIDE = ("t2/bucket-0/data-1.parquet", "t-1/schema/schema-0", "u/bucket-0/data
 
 
 def client_of(service: str, bucket: Bucket, **keys: str) -> Any:
-    return get_session().create_client(service, region_name="us-east-1", endpoint_url=bucket.endpoint, **keys)
+    return _SESSION.create_client(service, region_name="us-east-1", endpoint_url=bucket.endpoint, **keys)
 
 
 @pytest.fixture
@@ -182,8 +184,9 @@ def guarded(bucket: Bucket) -> Iterator[Callable[[Wanted], Any]]:
     iam.put_user_policy(UserName=root, PolicyName="all", PolicyDocument=json.dumps(EVERYTHING))
     key = iam.create_access_key(UserName=root)["AccessKey"]
     owner = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
+    s3 = client_of("s3", bucket, **owner)
     for name in (DATA, SNAPSHOT, SCHEMA, OF_A_BRANCH, TAG, *OUTSIDE):
-        client_of("s3", bucket, **owner).put_object(Bucket=bucket.name, Key=f"lake/d.db/{name}", Body=b"x")
+        s3.put_object(Bucket=bucket.name, Key=f"lake/d.db/{name}", Body=b"x")
 
     def of(wanted: Wanted) -> Any:
         role = f"role-{uuid4().hex[:12]}"

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from gateway.gateway import Gateway
 from tests.short import short
+from tests.waiting import eventually
 
 _PATIENCE = 120_000
 expect.set_options(timeout=_PATIENCE)
@@ -193,9 +194,17 @@ def test_scripts_filter_copy_and_keep_fresh(browser: Browser, shop: str) -> None
     expect(shown).not_to_have_count(0)
     page.goto(f"{shop}/ui/tables/shop/orders/connect")
     expect(page.get_by_role("button", name="Copy").nth(3)).to_be_visible()
+    page.clock.install()
     page.goto(f"{shop}/ui/")
     page.locator("#now").get_by_text("24 small files").wait_for()
     statements = "; ".join(f"INSERT INTO shop.orders VALUES ({i}, 'x', NULL, NULL), ({i + 1}, 'x', NULL, NULL)" for i in range(1000, 1010))
     assert httpx.post(f"{shop}/sql", content=statements.encode(), timeout=60).status_code == 200
-    page.locator("#now").get_by_text(re.compile(r"(2[5-9]|3\d|4\d)\ssmall files")).wait_for()
+    more = page.locator("#now").get_by_text(re.compile(r"(2[5-9]|3\d|4\d)\ssmall files"))
+    assert page.locator("#now").get_attribute("data-fresh") == "5"
+
+    def fresh_after_five_seconds() -> bool:
+        page.clock.run_for(5000)
+        return more.count() > 0
+
+    assert eventually(fresh_after_five_seconds)
     watched.close()

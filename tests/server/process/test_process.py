@@ -17,7 +17,7 @@ import pytest
 
 from server.process.data_directory import DataDirectoryLock
 from tests.fix_server import StartServer
-from tests.running import RunningServer, free_port, runs
+from tests.running import START_SECONDS, RunningServer, free_port, runs
 from tests.waiting import eventually
 
 SERVE = [str(Path(sys.executable).parent / "sluice"), "serve"]
@@ -26,7 +26,7 @@ SERVE = [str(Path(sys.executable).parent / "sluice"), "serve"]
 def serve(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Try to serve, expecting that it ends by itself."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    return subprocess.run(SERVE, env=environment | settings, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    return subprocess.run(SERVE, env=environment | settings, cwd=tmp_path, capture_output=True, text=True, timeout=START_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) 
     asking.start()
     assert eventually(lambda: httpx.get(f"{server.url}/statements/asked-before", timeout=60).status_code == 200)
     assert server.terminate() == 0
-    asking.join(30)
+    asking.join(120)
     assert answers[0].status_code == 200, "what runs is finished: " + answers[0].text
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/livez")
@@ -184,7 +184,7 @@ def test_a_pid_file_that_names_somebody_else_is_no_postgres(start_server: StartS
 
 def connect(server: RunningServer) -> socket.socket:
     host, port = server.url.removeprefix("http://").rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def request(path: str, body: bytes, **headers: str) -> bytes:
@@ -199,10 +199,12 @@ def test_a_client_that_goes_away_cancels_its_statement(server: RunningServer) ->
     with connect(server) as client:
         client.sendall(
             request(
-                "/sql", b"SELECT count(*) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 40000)) WHERE hash(id, 'x') % 7 = 3"
+                "/sql",
+                b"SELECT count(*) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 40000)) WHERE hash(id, 'x') % 7 = 3",
+                X_Request_Id="leaves",
             )
         )
-        time.sleep(1.5)
+        assert eventually(lambda: httpx.get(f"{server.url}/statements/leaves", timeout=60).json().get("state") == "RUNNING", pause=0.02)
     begin = time.monotonic()
     assert server.value("SELECT 0 + 1") == 1
     assert time.monotonic() - begin < 30
