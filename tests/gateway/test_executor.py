@@ -200,7 +200,7 @@ def test_an_error_let_out_ends_the_work_and_not_the_thread(executor: Executor, c
     done = threading.Event()
     executor.submit(doing(done.set))
     assert done.wait(60)
-    assert "a bug" in caplog.text
+    wait_for(lambda: "a bug" in caplog.text)
 
 
 def test_threads_do_not_grow_with_work() -> None:

@@ -78,7 +78,7 @@ def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, clie
     for _ in range(2):
         client.post("/sql", data="INSERT INTO t VALUES (1)")
     coordinator.round()
-    eventually(lambda: bool(coordinator.debts()))
+    assert eventually(lambda: bool(coordinator.debts()))
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute("INSERT INTO stream_consumer SELECT table_id, 'main', 'late', gen_random_uuid(), 1, 1, now() FROM sluice_table")
         conn.execute("UPDATE sluice_table SET diverged_at = 'somewhere'")
