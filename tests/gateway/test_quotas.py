@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -299,7 +300,7 @@ def test_a_statement_waits_for_one_on_another_server(gateway: Gateway, other: Ga
 
 def test_bytes_taken_in_are_forgotten_after_a_minute(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("lake.access.quotas.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("lake.access.quotas.time", SimpleNamespace(monotonic=lambda: now[0]))
     for _ in range(200):
         lake.quotas.ingested(ANNA, 10)
         now[0] += 1

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,7 +254,8 @@ def test_a_session_is_idle_from_the_end_of_its_last_use_on(
     """It was so from the beginning of its last statement, and went with what it had SET right after a long one."""
     gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=2, session_idle_seconds=600))
     passed, now = 0.0, time.monotonic
-    monkeypatch.setattr("gateway.sessions.time.monotonic", lambda: now() + passed)
+    for module in ("gateway.sessions", "gateway.operation"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(time=time.time, monotonic=lambda: now() + passed))
     stuck, session = held(), gateway.open_session()
     if ending == "the last row":
         result = gateway.run("SELECT 1", session=session)

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import pyarrow as pa
@@ -104,7 +105,7 @@ def test_a_body_whose_client_has_gone(gateway: Gateway, opened: Opened, warehous
 def test_a_body_that_takes_longer_than_a_worker_may(
     gateway: Gateway, opened: Opened, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.append.time.monotonic", lambda: 1_000.0 * opened.count)
+    monkeypatch.setattr("gateway.append.time", SimpleNamespace(monotonic=lambda: 1_000.0 * opened.count))
     with pytest.raises(InvalidData, match="SLUICE_ROWS_WORKER_SECONDS"):
         gateway.append(TABLE, io.BytesIO(CSV.encode()), "text/csv")
     assert opened.count == 1
