@@ -27,10 +27,10 @@ from table.format.io.patience import STORE_SECONDS
 from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
-SETTLE_SECONDS = 60.0
-"""What a busy disk may take for what no fault puts off."""
+SETTLE_SECONDS = 5.0
+"""What a busy disk may take where nothing fails; what an earlier fault put off may come much later, and is waited for no longer."""
 STRUCK_SECONDS = 0.5
-"""The same where a fault may have put it off, and nothing comes."""
+"""The same where a fault may just have put it off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
