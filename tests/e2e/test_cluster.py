@@ -42,13 +42,14 @@ def work(server: RunningServer, database: str) -> None:
     server.sql(f"CREATE TABLE {copied} (id BIGINT, v STRING) WITH ('bucket' = '-1')")
     at_once = "SET 'execution.runtime-mode' = 'streaming'; SET 'execution.checkpointing.interval' = '200 ms'"
     server.sql(f"{at_once}; INSERT INTO {copied} SELECT * FROM {queue}")
-    assert eventually(lambda: server.value(f"SELECT COUNT(*) FROM {copied}") >= 1000, seconds=300)  # which needs no core of the cluster
+    assert eventually(lambda: server.value(f"SELECT COUNT(*) FROM {copied}") >= 1000, seconds=300, pause=0.5)  # which needs no core there
     assert server.sql(f"SELECT count(*), sum(id) FROM {copied}") == [[1000, 499500]]
     (job,) = server.sql("SHOW JOBS")
     server.sql(f"STOP JOB '{job[0]}'")
 
 
 def test_executors_need_only_spark_and_a_python(standalone_server: RunningServer) -> None:
+    standalone_server.wait_for_spark(600)  # six JVMs on a busy machine may take longer than a statement waits
     standalone_server.sql("CREATE DATABASE cluster")
     work(standalone_server, "cluster")
     standalone_server.sql("DROP DATABASE cluster CASCADE")
