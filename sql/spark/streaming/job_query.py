@@ -207,7 +207,9 @@ class JobQuery:
 
     def at_end(self) -> bool:
         """Whether all that can ever come has come: every source's offset says so."""
-        return at_end(self._progress())
+        with contextlib.suppress(Exception):  # a JVM that is gone tells nothing
+            return at_end(self._progress(), self._query)
+        return False
 
     def progress(self) -> list[dict[str, Any]]:
         """What each source has given: its offsets as Spark tells them."""
@@ -232,10 +234,9 @@ class JobQuery:
     def _late_rows(self) -> int:
         """Rows dropped so far because all their windows had ended, as Spark counts them: once a window and group."""
         query = self._query
-        try:
-            recent: list[Any] = list(query.recentProgress) if query is not None else []
-        except Exception:  # a JVM that is gone tells nothing
-            recent = []
+        recent: list[Any] = []
+        with contextlib.suppress(Exception):  # a JVM that is gone tells nothing
+            recent = list(query.recentProgress) if query is not None else []
         for progress in recent:
             fields = progress if isinstance(progress, Mapping) else progress.jsonValue
             dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in fields.get("stateOperators", ()))

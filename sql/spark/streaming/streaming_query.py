@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from sql.spark.streaming.once import Once
+
 _TICK_SECONDS = 1.0
 _MOST_BATCHES = 16
 """Arrow batches that wait for a slow client; the query waits with them."""
@@ -40,6 +42,8 @@ _BEGIN_SECONDS = 20.0
 _BEGIN_LOOK_SECONDS = 0.01
 _STOP_WITHIN = "30s"
 """A micro-batch that does not end keeps nobody who ends its query longer."""
+_WAITS_FOR_DATA = "Waiting for data to arrive"
+"""Spark's words where it has looked for the next batch and found none."""
 _MICRO_BATCH_BYTES = 64 << 20
 """Data files of one table read at once, so that a long history comes in parts."""
 
@@ -251,21 +255,27 @@ class _Running:
         progress: Any = query.lastProgress
         for topic in self._topics:
             topic.look(progress if progress is None or isinstance(progress, Mapping) else progress.jsonValue)
-        return at_end(progress)
+        return at_end(progress, query)
 
     def _translating(self) -> contextlib.AbstractContextManager[None]:
         return translating(self._context.source, self._views, self._context.spark.lost, self._reading)
 
 
-def at_end(progress: Any) -> bool:
-    """Whether all sources of a query have told that they end here (`scan.bounded.watermark`), and what it held back has come out."""
-    if progress is None:
+def at_end(progress: Any, query: StreamingQuery | Once | None) -> bool:
+    """Whether all sources of a query have told that they end here (`scan.bounded.watermark`), and what it held back has come out.
+
+    ``progress`` is what the query told last. Spark waits for data only after it has found that no batch without rows is needed, and
+    tells a new watermark for which none is, as of a join that keeps its rows, not before it has been idle for ten seconds.
+    """
+    if progress is None or query is None:
         return False
     fields: Mapping[str, Any] = progress if isinstance(progress, Mapping) else progress.jsonValue
     if not fields["sources"] or not all(_ended(source.get("endOffset")) for source in fields["sources"]):
         return False
     watermark = (fields.get("eventTime") or {}).get("watermark")
-    return not fields.get("stateOperators") or watermark is None or is_over(millis_of(watermark))
+    if not fields.get("stateOperators") or watermark is None or is_over(millis_of(watermark)):
+        return True
+    return bool(query.status["message"] == _WAITS_FOR_DATA)  # of later than the progress: a batch that ran before it says otherwise
 
 
 def millis_of(text: str) -> int:
