@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,16 @@ def postgres_pid(data: Path) -> int | None:
     except (FileNotFoundError, IndexError):
         return None
     return pid if runs(pid) else None
+
+
+def children_of(process: psutil.Process, wanted: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """What a process has started, and what that has; one that ends while it is looked at is none."""
+    found = []
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if wanted(child):
+                found.append(child)
+    return found
 
 
 def runs(pid: int) -> bool:

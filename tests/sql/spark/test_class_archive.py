@@ -18,6 +18,7 @@ from sql.spark.driver.launch import Launcher
 from sql.spark.session.settings import SparkSettings
 from tests.brief_jvm import OPTIONS, kept_archive
 from tests.fix_server import StartServer
+from tests.running import children_of
 from tests.waiting import eventually
 
 
@@ -134,7 +135,7 @@ def test_a_server_starts_with_the_classes_that_the_last_one_left(tmp_path: Path,
     kept.symlink_to(archive)
     server = start_server(SLUICE_SPARK_KEEP_CLASSES="true")
     server.wait_for_spark()
-    (java,) = [child for child in server.process.children(recursive=True) if child.name() == "java"]
+    (java,) = children_of(server.process, lambda child: child.name() == "java")
     assert str(archive) in Path(f"/proc/{java.pid}/maps").read_text()
     assert server.sql("SELECT COUNT(*) FROM (SELECT EXPLODE(SEQUENCE(1, 10)))") == [[10]]
 

@@ -14,6 +14,7 @@ import pytest
 
 from sql.spark.driver import jvm
 from sql.spark.driver.jvm import Jvm, Scratch
+from tests.running import children_of
 
 LEAVE = """
 import os, sys
@@ -81,7 +82,7 @@ def test_a_jvm_that_does_not_come_up_is_given_up(script: str, tmp_path: Path, mo
     with pytest.raises(Exception, match=r"did not come up within 1 s|JAVA_GATEWAY_EXITED"):
         Jvm({"spark.local.dir": str(scratch.path), "spark.driver.extraJavaOptions": str(scratch.path)}, tmp_path / "log")
     gc.collect()
-    assert not [process for process in psutil.Process().children() if str(scratch.path) in process.cmdline()]
+    assert not children_of(psutil.Process(), lambda process: str(scratch.path) in process.cmdline())
     scratch.remove()
 
 
