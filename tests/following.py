@@ -26,9 +26,23 @@ def patiently(send: Callable[[], httpx.Response]) -> httpx.Response:
     return answer
 
 
+class _Busy(Exception):
+    """A stream ended before its first row because the machine is too busy to start a process that Spark needs."""
+
+
 def streamed(url: str, statement: str, *, database: str = "default", most: int | None = None) -> list[dict[str, Any]]:
-    """The rows of a stream, to its end or so many."""
-    found = []
+    """The rows of a stream, to its end or so many; asked for again where the machine is too busy to begin it, as clients are told to."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return _streamed(url, statement, database, most)
+        except _Busy:
+            assert time.monotonic() < until, _BUSY
+            time.sleep(0.5)
+
+
+def _streamed(url: str, statement: str, database: str, most: int | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     asked, lines = {"mode": "streaming", "database": database}, {"Accept": "application/x-ndjson"}
     with httpx.Client(timeout=300) as client:
         request = client.build_request("POST", f"{url}/sql", params=asked, content=statement.encode(), headers=lines)
@@ -37,6 +51,8 @@ def streamed(url: str, statement: str, *, database: str = "default", most: int |
         for line in answer.iter_lines():
             if line:
                 row = json.loads(line)
+                if "$error" in row and not found and _BUSY in str(row["$error"]):
+                    raise _Busy
                 assert "$error" not in row, row
                 found.append(row)
                 if most is not None and len(found) >= most:

@@ -12,7 +12,7 @@ from itertools import product
 import httpx
 import pytest
 
-from tests.following import streamed
+from tests.following import patiently, streamed
 from tests.running import RunningServer
 from tests.short import short
 from tests.torture.job_campaign import start_job
@@ -140,9 +140,14 @@ def test_a_job_of_a_join_of_streams_that_end_writes_them(joined: RunningServer, 
 )
 def test_what_spark_would_answer_wrongly_is_refused(joined: RunningServer, text: str, settings: dict[str, str], told: str) -> None:
     asked = {"statement": text, "mode": "streaming", "database": DATABASE, "settings": settings}
-    answer = httpx.post(f"{joined.url}/sql", json=asked, timeout=120)
+    answer = patiently(lambda: httpx.post(f"{joined.url}/sql", json=asked, timeout=120))
     assert answer.status_code == 400, answer.text
     assert re.search(told, answer.json()["detail"])
+
+
+def refused(server: RunningServer, text: str) -> httpx.Response:
+    """What is answered to a stream that is to be refused."""
+    return patiently(lambda: httpx.post(f"{server.url}/sql?mode=streaming&database={DATABASE}", content=text.encode(), timeout=120))
 
 
 APART = "SELECT l.id, r.id FROM l {hint} l {kind} JOIN r {hint} r ON r.ts BETWEEN l.ts - INTERVAL '2' MINUTE AND l.ts"
@@ -154,7 +159,7 @@ def test_a_join_of_streams_without_an_equality_is_refused_before_there_is_a_job(
     query = APART.format(hint=HINT, kind=kind)
     before = joined.sql("SHOW JOBS")
     for text in (query, f"INSERT INTO apart {query}", f"INSERT INTO apart WITH x AS (SELECT id, ts FROM l {HINT}) {query}"):
-        answer = httpx.post(f"{joined.url}/sql?mode=streaming&database={DATABASE}", content=text.encode(), timeout=120)
+        answer = refused(joined, text)
         assert answer.status_code == 400, text
         assert answer.json()["errorClass"] == "UnsupportedStatement", answer.text
         assert "needs an equality" in answer.text
@@ -166,7 +171,7 @@ ELSEWHERE = f"{APART.format(hint=HINT, kind='INNER')} WHERE l.k = 1"
 
 @pytest.mark.torture
 def test_an_equality_elsewhere_leaves_the_join_to_sparks_planner(joined: RunningServer) -> None:
-    answer = httpx.post(f"{joined.url}/sql?mode=streaming&database={DATABASE}", content=ELSEWHERE.encode(), timeout=120)
+    answer = refused(joined, ELSEWHERE)
     assert answer.status_code == 400, answer.text
     assert answer.json()["errorClass"] == "AnalysisError", answer.text
     assert "without equality predicate" in answer.text

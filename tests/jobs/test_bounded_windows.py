@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.following import streamed
+from tests.following import patiently, streamed
 from tests.running import RunningServer
 from tests.torture.job_campaign import start_job
 from tests.waiting import eventually
@@ -157,9 +157,8 @@ def test_an_insert_over_tables_that_end_now_gives_every_window(server: RunningSe
     """As the same SELECT does; it runs at once, and is no job."""
     server.sql(f"CREATE TABLE {bounded}.of_all (window_start TIMESTAMP(3), n BIGINT)")
     for kind, query in OF_ALL.items():
-        answer = httpx.post(
-            f"{server.url}/sql?mode=streaming&database={bounded}", content=f"INSERT INTO of_all {query}".encode(), timeout=120
-        )
+        body = f"INSERT INTO of_all {query}".encode()
+        answer = patiently(lambda: httpx.post(f"{server.url}/sql?mode=streaming&database={bounded}", content=body, timeout=120))  # noqa: B023
         assert answer.status_code == 200, (kind, answer.text)
         found = server.sql(f"SELECT window_start, n FROM {bounded}.of_all ORDER BY window_start")
         assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES], kind

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.following import streamed
 from tests.lake.register.damage import BREAKS, data_files, metadata_files
 from tests.running import RunningServer
 from tests.short import short
@@ -70,5 +71,4 @@ def test_a_hole_in_history_is_damage_and_a_missing_beginning_is_expiry(server: R
 
 
 def ids_of(server: RunningServer, database: str, text: str) -> list[int]:
-    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120)
-    return sorted(json.loads(line)["id"] for line in answer.text.splitlines() if line)
+    return sorted(row["id"] for row in streamed(server.url, text, database=database))
