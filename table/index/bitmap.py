@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyroaring import BitMap
 from model.schema.types import DataType
 from table.index.container import UnreadableIndex
 from table.index.rows_by_value import RowsByValue
+from table.index.values import key_order
 
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
 _WIDTH = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8}
@@ -81,7 +83,7 @@ def _placed(rows: BitMap, bitmaps: bytearray) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BitmapIndex:
-    """A decoded index: where each value's rows are."""
+    """A decoded index: where the rows of each value are, or of those that were wanted."""
 
     rows: int
     places: Mapping[bytes | None, tuple[int, int | None]]
@@ -89,10 +91,12 @@ class BitmapIndex:
     bitmaps: bytes
 
     @classmethod
-    def decode(cls, body: bytes, type_: DataType, *, most_values: int | None = None) -> BitmapIndex:
-        """Read either version; raises `UnreadableIndex`, also for one of more values."""
+    def decode(
+        cls, body: bytes, type_: DataType, *, wanted: Collection[bytes | None] | None = None, most_values: int | None = None
+    ) -> BitmapIndex:
+        """Read either version, as far as the wanted values need it; raises `UnreadableIndex`, also where that is more values."""
         try:
-            return _decode(body, type_, most_values)
+            return _decode(body, type_, wanted, most_values)
         except (struct.error, IndexError, ValueError) as problem:
             raise UnreadableIndex("the bitmap index ends early") from problem
 
@@ -128,7 +132,7 @@ class BitmapIndex:
         return rows
 
 
-def _decode(body: bytes, type_: DataType, most_values: int | None) -> BitmapIndex:
+def _decode(body: bytes, type_: DataType, wanted: Collection[bytes | None] | None, most_values: int | None) -> BitmapIndex:
     version, rows, count, has_nulls = struct.unpack_from(">Bii?", body)
     most = len(body) if most_values is None else most_values
     at = 10
@@ -148,14 +152,18 @@ def _decode(body: bytes, type_: DataType, most_values: int | None) -> BitmapInde
     if has_nulls:
         places[None] = struct.unpack_from(">ii", body, at)
         at += 8
-    (blocks,) = struct.unpack_from(">i", body, at)
+    (count,) = struct.unpack_from(">i", body, at)
     at += 4
-    for _ in range(blocks):
-        _, at = _key(body, at, type_)
+    blocks: list[tuple[bytes, int]] = []
+    for number in range(count):
+        _require_at_most(most, number)
+        first, at = _key(body, at, type_)
+        blocks.append((first, struct.unpack_from(">i", body, at)[0]))
         at += 4
     (size,) = struct.unpack_from(">i", body, at)
     start = at + 4
-    for number, (value, place) in enumerate(_entries(body, start, blocks, type_)):
+    entries = _entries(body, start, count, type_) if wanted is None else _wanted_entries(body, start, blocks, type_, wanted)
+    for number, (value, place) in enumerate(entries):
         _require_at_most(most, number)
         places[value] = place
     return BitmapIndex(rows, places, body[start + size :])
@@ -164,6 +172,25 @@ def _decode(body: bytes, type_: DataType, most_values: int | None) -> BitmapInde
 def _require_at_most(values: int, number: int) -> None:
     if number >= values:
         raise UnreadableIndex(f"a bitmap index of more than {values:,} values")
+
+
+def _wanted_entries(
+    body: bytes, start: int, blocks: Sequence[tuple[bytes, int]], type_: DataType, wanted: Collection[bytes | None]
+) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    """What the blocks hold that may have wanted values, each told by its first value and its place; all where these do not ascend.
+
+    The list has to agree with each block that is read and the one behind it: a value looked for in another's place is none.
+    """
+    firsts = [key_order(type_, first) for first, _ in blocks]
+    if any(other <= one for one, other in pairwise(firsts)):  # type: ignore[operator] # the values of a column have one kind
+        return _entries(body, start, len(blocks), type_)
+    near = {bisect_right(firsts, key_order(type_, key)) - 1 for key in wanted if key is not None}
+    for number in {number for at in near for number in (at, at + 1) if 0 <= number < len(blocks)}:
+        first, offset = blocks[number]
+        if offset < 0 or next(_entries(body, start + offset, 1, type_), (None,))[0] != first:
+            raise UnreadableIndex("the bitmap index lists a block that begins otherwise")
+    chosen = [start + blocks[number][1] for number in sorted(near) if number >= 0]
+    return (entry for at in chosen for entry in _entries(body, at, 1, type_))
 
 
 def _entries(body: bytes, at: int, blocks: int, type_: DataType) -> Iterator[tuple[bytes, tuple[int, int]]]:

@@ -31,6 +31,8 @@ from table.scan.planning.plan import PlannedFile
 
 _READERS = 16
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_MOST_VALUES = 100_000
+"""Values of a bitmap index that are gone through for one file: more of them take as long as to read it."""
 _READ: ByteCache[str, bytes] = ByteCache(64 << 20, len)
 """Index files read last; they never change."""
 
@@ -164,7 +166,7 @@ class _Answers:
         body = indexed[1].get(BITMAP) if indexed else None
         if indexed is None or body is None:
             return None
-        index = BitmapIndex.decode(body, indexed[0].type)
+        index = BitmapIndex.decode(body, indexed[0].type, wanted=[None], most_values=_MOST_VALUES)
         nulls = index.having([None])
         return BitMap(range(index.rows)) - nulls if negated else nulls
 
@@ -177,10 +179,11 @@ class _Answers:
         if None in wanted:
             return None
         known = [one for one in wanted if one is not None]
+        found = [key for one in known for key in keys(field.type, one)]
         if (body := bodies.get(BITMAP)) is not None:
-            return BitmapIndex.decode(body, field.type).having([key for one in known for key in keys(field.type, one)])
+            return BitmapIndex.decode(body, field.type, wanted=found, most_values=_MOST_VALUES).having(found)
         if (body := bodies.get(RANGE)) is not None:
-            return RangeBitmapIndex.decode(body, field.type).having([key for one in known for key in keys(field.type, one)])
+            return RangeBitmapIndex.decode(body, field.type).having(found)
         if (body := bodies.get(BLOOM)) is not None:
             return None if any(may_hold(body, field.type, one) for one in known) else BitMap()
         return None

@@ -122,18 +122,19 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             schema=schemas[planned.file.schema_id],
         )
         footers: list[pq.FileMetaData] = []
+        heads: list[OrcHead] = []
         ours_alone: list[bool] = []
         left_out = False
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
-            fault, left_out = _orc_of_store(files, expected, budget, lambda batch: ours_alone.append(not_for_spark(batch)))
+            fault, left_out = _orc_of_store(files, expected, budget, heads.append, lambda batch: ours_alone.append(not_for_spark(batch)))
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
             fault = fault_of(files.io, expected, deep=True, shown=lambda batch: ours_alone.append(not_for_spark(batch)))
         known = _of_footer(footers[0]) if footers else _IN_SPARK
-        if fault is None and (left_out or any(ours_alone) or _lacks_partition(files, expected, footers)):
+        if fault is None and (left_out or any(ours_alone) or _lacks_partition(files, expected, footers, heads)):
             known = _READ_HERE
         if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have enough left for it
             _sound.keep(key, known)
@@ -165,16 +166,21 @@ class _Budget:
 
 
 def _orc_of_store(
-    files: TableFiles, expected: ExpectedFile, budget: _Budget, shown: Callable[[pa.RecordBatch], None]
+    files: TableFiles,
+    expected: ExpectedFile,
+    budget: _Budget,
+    read: Callable[[OrcHead], None],
+    shown: Callable[[pa.RecordBatch], None],
 ) -> tuple[str | None, bool]:
     """What is wrong with an ORC file of a store by its end, and whether the budget is too small to look at times that Spark may not read.
 
-    ``shown`` is shown those that it allows. Files of Java, and files written here, hold none.
+    ``read`` is shown the end, and ``shown`` the times that the budget allows. Files of Java, and files written here, hold none.
     """
     left_out = False
 
     def columns(head: OrcHead) -> Sequence[str]:
         nonlocal left_out
+        read(head)
         assert expected.file is not None
         assert expected.schema is not None
         times = [] if head.by_java else columns_before_1970(expected.file, expected.schema)
@@ -186,18 +192,18 @@ def _orc_of_store(
     return orc_columns_fault(files.io, expected, columns, shown), left_out
 
 
-def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData]) -> bool:
+def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData], heads: Sequence[OrcHead]) -> bool:
     """Whether a file leaves partition columns to its manifest, which Spark does not read: it would take them for NULL.
 
-    What was taken over where it lies is read by the names of its directories.
+    Its end is read where neither a footer nor a head of it was. What was taken over where it lies is read by the names of its directories.
     """
     assert expected.file is not None
     assert expected.schema is not None
     keys = expected.schema.partition_keys
     if not keys or expected.file.external_path is not None:
         return False
-    names = footers[0].schema.to_arrow_schema().names if footers else orc_head(files.io, expected.path).schema.names
-    return not set(keys).issubset(names)
+    schema = footers[0].schema.to_arrow_schema() if footers else (heads[0] if heads else orc_head(files.io, expected.path)).schema
+    return not set(keys).issubset(schema.names)
 
 
 def _of_footer(metadata: pq.FileMetaData) -> Look:

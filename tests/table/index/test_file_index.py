@@ -108,9 +108,47 @@ def test_a_bitmap_index_gives_the_rows_of_each_value(version: int, spelled: str,
     index = BitmapIndex.decode(builder.body(), type_)
     assert index.rows == len(rows)
     assert list(index.having([None])) == [at for at, value in enumerate(rows) if value is None]
-    for value in {v for v in rows if v is not None}:
+    body = builder.body()
+    for value in {*(v for v in rows if v is not None), data.draw(strategy[spelled])}:
         (key,) = keys(type_, pa.array([value], arrow_type(type_)))
-        assert list(index.having([key])) == [at for at, other in enumerate(rows) if other == value]
+        having = [at for at, other in enumerate(rows) if other == value]
+        assert list(index.having([key])) == list(BitmapIndex.decode(body, type_, wanted=[key]).having([key])) == having
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_of_a_large_bitmap_index_no_more_than_a_query_needs_is_decoded(version: int) -> None:
+    type_, values = typed("INT"), [*range(0, 200_000, 2), None]
+    builder = BitmapBuilder(type_, settings(BITMAP, version=version))
+    builder.add(pa.array(values, pa.int32()))
+    body = builder.body()
+    wanted = [struct.pack(">i", value) for value in (-1, 0, 99_998, 99_999, 199_998, 200_000)]
+    if version == 1:  # its bitmaps end where the next ones begin, so that all of it is needed
+        with pytest.raises(UnreadableIndex, match="more than 50,000 values"):
+            BitmapIndex.decode(body, type_, wanted=wanted, most_values=50_000)
+        return
+    index = BitmapIndex.decode(body, type_, wanted=wanted, most_values=50_000)
+    assert len(index.places) < 10_000
+    assert list(index.having(wanted)) == [0, 49_999, 99_999]
+    assert list(BitmapIndex.decode(body, type_, wanted=[None], most_values=50_000).having([None])) == [100_000]
+    with pytest.raises(UnreadableIndex, match="more than 50,000 values"):
+        BitmapIndex.decode(body, type_, most_values=50_000)
+
+
+def test_a_block_of_a_bitmap_index_that_begins_otherwise_hides_no_row() -> None:
+    """Whatever bit of the list of blocks is another: the values in it are found, or the index is told to be none."""
+    type_, values = typed("INT"), list(range(0, 120, 3))
+    builder = BitmapBuilder(type_, settings(BITMAP, version=2, index_block_size=64))
+    builder.add(pa.array(values, pa.int32()))
+    body = builder.body()
+    (blocks,) = struct.unpack_from(">i", body, 10)
+    assert blocks > 5
+    for bit in range(14 * 8, (14 + 8 * blocks) * 8):
+        changed = bytearray(body)
+        changed[bit // 8] ^= 1 << bit % 8
+        for at, value in enumerate(values):
+            key = struct.pack(">i", value)
+            with contextlib.suppress(UnreadableIndex):
+                assert list(BitmapIndex.decode(bytes(changed), type_, wanted=[key]).having([key])) == [at]
 
 
 COMPARED: dict[Op, Callable[[Any, Any], bool]] = {

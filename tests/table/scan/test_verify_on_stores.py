@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -30,16 +31,20 @@ from tests.table.scan.test_files import insert
 Planned = tuple[TableFiles, Schema, list[PlannedFile]]
 
 
-def written(bucket: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, commits: int, format_: str = "parquet") -> Planned:
+def written(
+    bucket: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, commits: int, format_: str = "parquet", keys: Sequence[str] = ()
+) -> Planned:
     """A table on the store behind the proxy, a file a commit."""
     for name, value in {**bucket.environment, "AWS_ENDPOINT_URL": proxy.endpoint}.items():
         monkeypatch.setenv(name, value)
     place = f"s3://{bucket.name}/lake/default.db/t"
     files = TableFiles(file_io_for(place), place)
-    schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1", "file.format": format_})
+    columns = [column("id", "BIGINT"), column("s", "STRING"), *[column(key, "INT") for key in keys]]
+    schema = new_schema(columns, partition_keys=keys, options={"bucket": "-1", "file.format": format_})
     snapshot = None
     for commit in range(commits):
-        snapshot = insert(files, schema, snapshot, [{"id": commit * 1000 + n, "s": f"text {n}"} for n in range(100)])
+        rows = [{"id": commit * 1000 + n, "s": f"text {n}", **dict.fromkeys(keys, 1)} for n in range(100)]
+        snapshot = insert(files, schema, snapshot, rows)
     assert snapshot is not None
     forget()
     proxy.reset()
@@ -67,6 +72,20 @@ def test_an_object_is_looked_at_once(bucket: Bucket, s3_proxy: Proxy, monkeypatc
     assert 3 <= first <= 3 * (2 if format_ == "parquet" else 5)
     assert sound(files, planned, lambda _: schema) == [True] * 3
     assert len(of_data(s3_proxy)) == first
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_an_object_in_a_partition_takes_no_request_more(
+    bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    """The end of an ORC file was read a second time, for the names of its columns."""
+    requests = []
+    for keys in ((), ("p",)):
+        files, schema, planned = written(bucket, s3_proxy, monkeypatch, 1, format_, keys)
+        assert sound(files, planned, lambda _, schema=schema: schema) == [True]
+        requests.append(len(of_data(s3_proxy)))
+        files.io.delete_tree(files.location)
+    assert requests[0] == requests[1] > 0
 
 
 def test_another_file_in_an_objects_place_is_told(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
