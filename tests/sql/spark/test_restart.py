@@ -135,6 +135,7 @@ import os, signal, threading, time
 from pathlib import Path
 from sql.spark.driver import launch
 from sql.spark.driver.launch import Launcher
+from sql.spark.session import pool as session
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings
 
@@ -163,7 +164,10 @@ while not pool.ready:  # the first start is told as failed, and tried again
     time.sleep(0.1)
 assert len(launched) == 2 and not launched[0].lives()
 print("started")
+pool._watch._limit = session._STOP_SECONDS = 10_000.0  # only who watches one that is to end kills it in time
+os.kill(launched[1]._process.pid, signal.SIGSTOP)
 pool.stop()
+assert not launched[1].lives()
 
 stands_still = True
 pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
