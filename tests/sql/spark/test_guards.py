@@ -82,6 +82,10 @@ PASSING = [
         """to_json(from_json(concat('{"h":"12e123456ab', s, '","d":1.5e2}'), 'h STRING, d DECIMAL(10, 2)'))""",
         '{"h":"12e123456abx","d":150.00}',
     ),
+    (
+        "to_json(from_xml(concat('<r><h>', s, '&#0000000000097;12e123456</h><d>1.5</d></r>'), 'h STRING, d DECIMAL(10, 2)'))",
+        '{"h":"xa12e123456","d":1.50}',
+    ),
     ("size(array_distinct(transform(sequence(1, 20000), x -> concat(s, x))))", 20000),
     ("size(array_union(transform(sequence(1, 100), x -> struct(s AS a, x AS b)), array(struct(s AS a, 0 AS b))))", 101),
     ("levenshtein(s, concat(s, 'y'))", 1),
@@ -124,6 +128,15 @@ def test_guards_let_through_what_is_small(on_spark: Gateway) -> None:
     columns = ", ".join(f"{call} AS c{at}" for at, (call, _) in enumerate(PASSING))
     (row,) = on_spark.run(f"SELECT {columns} FROM (SELECT substr(CAST(id AS STRING), 1, 0) || 'x' AS s FROM range(1))").collect()
     assert list(row) == [value for _, value in PASSING]
+
+
+@pytest.mark.parametrize("parser", ["from_json(concat('{\"h\":\"', t, '\"}')", "from_xml(concat('<r><h>', t, '</h></r>')"])
+def test_references_of_characters_are_gone_through_once(on_spark: Gateway, parser: str) -> None:
+    """With zeros in front they were begun with one by one, each time up to the end of the text."""
+    text = "SELECT repeat('&#0000000000049;', CAST(60000 + id AS INT)) AS t FROM range(1)"
+    query = f"SELECT length({parser}, 'h STRING, d DECIMAL(38, 10)').h) AS n FROM ({text})"
+    (row,) = on_spark.run(query, timeout=60.0).collect()
+    assert row == (60_000 * (1 if "xml" in parser else 16),)
 
 
 def test_a_like_of_many_percent_signs_ends(on_spark: Gateway) -> None:
