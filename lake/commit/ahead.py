@@ -25,7 +25,7 @@ from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
 from table.format.io.beside import begun
 from table.format.io.directory import Directory
-from table.format.schema_file import read_schema_file
+from table.format.schema_file import read_schema_file, tells_schema
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 
@@ -120,7 +120,9 @@ def _later_schema(tx: CatalogTransaction, table_id: UUID, files: TableFiles) -> 
     table, (top, _) = tx.tables.by_id(table_id), tx.tables.numbering(table_id)
     if table is None or other_kind(table.schema["options"]) in DIRECTORY_KINDS:  # what lies in such a directory is no table's
         return None
-    return next((files.layout.schema_file(schema.id) for schema in later_schemas(files, top)), None)
+    first = next((schema_id for schema_id in files.schema_ids() if schema_id > top), None)
+    path = None if first is None else files.layout.schema_file(first)
+    return path if first is not None and path is not None and tells_schema(first, path, files.io) else None
 
 
 def _ahead_by_snapshots(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:

@@ -40,6 +40,16 @@ def read_schema_file(path: str, io: FileIO) -> Schema | None:
         return None
 
 
+def tells_schema(schema_id: int, path: str, io: FileIO) -> bool:
+    """Whether a file tells a schema of a number, be it one of types that there are not here, as in a newer version."""
+    try:
+        document = parse_to_keep(io.read(path))
+        made_millis(document)
+        return int(document["id"]) == schema_id
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def publish_schema(schema: Schema, path: str, io: FileIO) -> Published:
     """Put a version's file there, durably; one that is there already is the same or another's. One that a power cut tore is replaced."""
     data = schema_bytes(schema.to_json())

@@ -17,7 +17,7 @@ from lake import Lake, LakeTable
 from lake.commit.notifier import Hook
 from lake.register.restored.after_restore import differences
 from lake.rewrite.expiry import create_tag
-from model.errors import InvalidSchema, TableDamaged, TableDiverged
+from model.errors import InvalidSchema, TableDamaged, TableDiverged, UnsupportedType
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.schema import Schema, column
@@ -94,6 +94,21 @@ def test_it_is_noticed_and_registered(
     assert add(fresh, T, "c2").id == 2
     fresh.commit(fresh.open(line), append("b"))
     assert names(fresh.open(line)) == (["a", "b"] if rows else ["b"])
+
+
+def test_one_of_types_that_are_not_here_is_noticed(lake: Lake, table: LakeTable, opened: Opened) -> None:
+    """A commit was told that there is no such type, and by no file."""
+    version = json.loads((Path(table.location) / "schema" / "schema-0").read_text())
+    fields = [*version["fields"], {"id": 9, "name": "new", "type": "SPARKLING"}]
+    (Path(table.location) / "schema" / "schema-1").write_text(json.dumps(version | {"id": 1, "fields": fields}))
+    fresh = opened()
+    fresh.standing.look_around()
+    (trouble,) = fresh.standing.troubles()
+    assert "schema-1" in trouble.problem
+    with pytest.raises(TableDiverged, match="schema-1"):
+        fresh.commit(fresh.open(T), append("lost"))
+    with pytest.raises(UnsupportedType, match="SPARKLING"):
+        fresh.repair_table(T)
 
 
 @pytest.mark.parametrize(
