@@ -17,6 +17,12 @@ from server.process.postgres import EmbeddedPostgres
 from tests.fix_memory import memory
 
 
+ADVISORY_LOCKS = """
+    FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""Those of the database that is asked: Postgres lists each one's to all."""
+
+
 @pytest.fixture(scope="session")
 def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A superuser's DSN: the one given by ``--test-dsn``, or that of a cluster of our own."""

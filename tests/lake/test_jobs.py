@@ -21,6 +21,7 @@ from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.work.job import NO_CHECKPOINT, Job, JobLease, JobRequest, JobState
 from model.work.job_lag import JobLag
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.lake.test_commit import append, names
 from tests.waiting import eventually
 
@@ -253,7 +254,7 @@ def test_a_job_that_ends_while_it_is_about_to_be_taken_stays_so(lake: Lake, dsn:
         try:
             gate.execute("SELECT pg_advisory_lock(7)")
             slow.start()
-            waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted"
+            waits = f"SELECT 1 {ADVISORY_LOCKS} AND objid = 7 AND NOT granted"
             assert eventually(lambda: gate.execute(waits).fetchone() is not None)
             if meanwhile == "stopped":
                 lake.jobs.request(job_id, JobRequest.STOP)

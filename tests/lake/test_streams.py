@@ -31,6 +31,7 @@ from table.format.io.file_io import LocalFileIO
 from table.scan.stream import Cursor
 from table.scan.stream_start import Past, start_of
 from table.write.snapshot_builder import CommitRequest, everything
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.lake.test_commit import T, append
 from tests.waiting import eventually
 
@@ -362,7 +363,7 @@ def test_what_a_stream_files_late_undoes_nothing(
             assert disk.reached.wait(60)
             changed = pool.submit(change, lake, table)
             with psycopg.connect(dsn, autocommit=True) as conn:
-                waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                waiting = f"SELECT count(*) {ADVISORY_LOCKS} AND NOT granted"
                 assert eventually(lambda: changed.done() or conn.execute(waiting).fetchone() == (1,), pause=0.01)
         finally:
             disk.free.set()

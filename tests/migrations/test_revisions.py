@@ -58,7 +58,10 @@ def test_what_another_program_makes_meanwhile_is_not_marked(empty_dsn: str) -> N
     ):
         holding.execute("LOCK TABLE table_entry IN ACCESS SHARE MODE")
         migrating = pool.submit(upgrade, empty_dsn, "0025")
-        waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'table_entry'::regclass"
+        waiting = (
+            "SELECT FROM pg_locks JOIN pg_database d ON d.oid = database AND datname = current_database() "
+            "WHERE NOT granted AND relation = 'table_entry'::regclass"
+        )
         while not other.execute(waiting).fetchall():
             assert not migrating.done()
             time.sleep(0.01)

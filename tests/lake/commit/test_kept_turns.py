@@ -22,6 +22,7 @@ from model.schema.schema import column, new_schema
 from model.schema.types import IntType
 from model.snapshot import CommitKind
 from table.write.writer import write_batches
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.lake.commit.test_faults import T, batch, insert
 from tests.lake.commit.test_turns import waiters
 from tests.waiting import eventually
@@ -50,7 +51,7 @@ def count(lake: Lake) -> int:
 def holders(catalog: CatalogStore) -> int:
     """How many have a turn."""
     with catalog._pool.connection() as conn:
-        row = conn.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted").fetchone()
+        row = conn.execute(f"SELECT count(*) {ADVISORY_LOCKS} AND granted").fetchone()
     assert row is not None
     return int(row[0])
 

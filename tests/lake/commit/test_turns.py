@@ -28,6 +28,7 @@ from model.snapshot import CommitKind
 from table.format.io.patience import patient_for, present_patience
 from table.write.snapshot_builder import everything
 from table.write.writer import write_batches
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.lake.commit.test_faults import T, batch, insert
 from tests.lake.test_guesses import client_commit
 from tests.waiting import eventually
@@ -36,7 +37,7 @@ from tests.waiting import eventually
 def waiters(catalog: CatalogStore) -> int:
     """How many wait for a turn."""
     with catalog._pool.connection() as conn:
-        row = conn.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()
+        row = conn.execute(f"SELECT count(*) {ADVISORY_LOCKS} AND NOT granted").fetchone()
     assert row is not None
     return int(row[0])
 

@@ -14,6 +14,7 @@ from lake import Lake
 from model.identifier import Identifier
 from table.format.io.file_io import LocalFileIO
 from table.format.io.object_store import ArrowFileIO, StoreClients
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.fix_s3 import Bucket
 from tests.lake.tables.test_drops import make
 from tests.lake.test_commit import T, append, names
@@ -50,7 +51,7 @@ class SlowStore(ArrowFileIO):
 def lose_locks(dsn: str) -> None:
     """As where Postgres fails over: who holds a lock notices when it asks Postgres something."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        lost = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+        lost = f"SELECT pg_terminate_backend(pid) {ADVISORY_LOCKS} AND pid <> pg_backend_pid()"
         assert conn.execute(lost).fetchall()
 
 

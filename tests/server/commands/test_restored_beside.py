@@ -19,6 +19,7 @@ from model.errors import IllegalMove
 from model.identifier import MAIN_BRANCH, Identifier
 from server.commands.backup import backup, restore_parts
 from server.settings.settings import Settings, read_settings
+from tests.fix_postgres import ADVISORY_LOCKS
 from tests.lake.register.damage import forget_metadata
 from tests.server.commands.conftest import Server
 from tests.waiting import eventually
@@ -156,7 +157,7 @@ def test_a_directory_that_is_being_removed_is_waited_for(servers: tuple[Server, 
 
 def waiting_for_a_lock(catalog: CatalogStore) -> bool:
     with catalog.reading() as tx:
-        query = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+        query = f"SELECT EXISTS (SELECT 1 {ADVISORY_LOCKS} AND NOT granted)"
         return bool(tx.tables._conn.execute(query).fetchone()[0])  # type: ignore[index]
 
 
