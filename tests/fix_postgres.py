@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn
 
 from migrations import upgrade
 from server.process.postgres import EmbeddedPostgres
 from tests.fix_memory import memory
-
 
 ADVISORY_LOCKS = """
     FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -55,14 +57,75 @@ def _directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @contextmanager
 def database(server_dsn: str, template: str) -> Iterator[str]:
     """A database cloned from ``template``, dropped with whoever is still connected when the block ends."""
-    name = f"t{uuid4().hex}"
+    name, create = _clone(template)
     with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        conn.execute(create)
     try:
         yield make_conninfo(server_dsn, dbname=name)
     finally:
         with psycopg.connect(server_dsn, autocommit=True) as conn:
-            conn.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            conn.execute(_drop(name))
+
+
+def _clone(template: str) -> tuple[str, bytes]:
+    """A new name and the statement that makes a database of it."""
+    name = f"t{uuid4().hex}"
+    return name, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode()
+
+
+def _drop(name: str) -> bytes:
+    return f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode()
+
+
+class _Databases:
+    """Databases cloned from one template: the next one is made, and the last one dropped, while a test runs."""
+
+    def __init__(self, server_dsn: str, template: str) -> None:
+        self._server_dsn, self._template = server_dsn, template
+        self._making, self._dropping = (psycopg.connect(server_dsn, autocommit=True) for _ in range(2))
+        self._next = self._begin()
+
+    def _begin(self) -> str:
+        name, create = _clone(self._template)
+        _send(self._making.pgconn, create)
+        return name
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The DSN of one that is nobody else's."""
+        _wait(self._making.pgconn)
+        name, self._next = self._next, self._begin()
+        yield make_conninfo(self._server_dsn, dbname=name)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        _wait(self._dropping.pgconn)
+        _send(self._dropping.pgconn, _drop(name))
+
+    def close(self) -> None:
+        """Drop the one that nobody took."""
+        _wait(self._making.pgconn)
+        self._drop(self._next)
+        _wait(self._dropping.pgconn)
+        self._making.close()
+        self._dropping.close()
+
+
+def _send(connection: PGconn, statement: bytes) -> None:
+    connection.send_query(statement)
+    connection.flush()
+
+
+def _wait(connection: PGconn) -> None:
+    """Until what was sent is done; raises `RuntimeError` with Postgres's words where it failed."""
+    while True:
+        while connection.is_busy():
+            select.select([connection.socket], [], [])
+            connection.consume_input()
+        if (result := connection.get_result()) is None:
+            return
+        if result.status != ExecStatus.COMMAND_OK:
+            raise RuntimeError(result.get_error_message())
 
 
 @pytest.fixture(scope="session")
@@ -73,10 +136,17 @@ def template(server_dsn: str) -> Iterator[str]:
         yield psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]  # type: ignore[misc]
 
 
+@pytest.fixture(scope="session")
+def _databases(server_dsn: str, template: str) -> Iterator[_Databases]:
+    made = _Databases(server_dsn, template)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def dsn(server_dsn: str, template: str) -> Iterator[str]:
+def dsn(_databases: _Databases) -> Iterator[str]:
     """DSN of a migrated database that only this test sees."""
-    with database(server_dsn, template) as made:
+    with _databases.database() as made:
         yield made
 
 
