@@ -135,17 +135,13 @@ def gateway(lake: Lake, spark_stub: NoSpark, workers: WorkerPool) -> Iterator[Ga
 
 
 @pytest.fixture(scope="module")
-def module_gateway(module_dsn: str, module_path: Path, workers: WorkerPool) -> Iterator[Gateway]:
-    """One that the tests of a module share: they change nothing that another one looks at."""
-    catalog = CatalogStore(module_dsn)
-    lake = Lake(catalog, str(module_path / "warehouse"))
+def module_gateway(module_lake: Lake, workers: WorkerPool) -> Iterator[Gateway]:
+    """One that the tests of a module share."""
     limits = GatewayLimits(local_threads=16, spark_statements=1, queued_statements=64, queued_per_session=4, sessions=3)
-    made = Gateway(lake, NoSpark(), limits=limits, workers=workers)
+    made = Gateway(module_lake, NoSpark(), limits=limits, workers=workers)
     made.start()
     yield made
     made.close()
-    lake.close()
-    catalog.close()
 
 
 @pytest.fixture

@@ -40,6 +40,16 @@ def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         check_fitting(place)
 
 
+@pytest.fixture(scope="module")
+def module_lake(module_dsn: str, module_path: Path) -> Iterator[Lake]:
+    """One that the tests of a module share: they change nothing that another one looks at."""
+    catalog = CatalogStore(module_dsn)
+    made = Lake(catalog, str(module_path / "warehouse"))
+    yield made
+    made.close()
+    catalog.close()
+
+
 @pytest.fixture
 def lake(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
     """All tables of this test's catalog and warehouse."""

@@ -11,16 +11,17 @@ from model.errors import InvalidOption, LakeError, SnapshotNotExist
 from model.options.table import check_hint
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
+from table.format.io.file_io import LocalFileIO
 from table.scan.time_travel import plan_batch
 from table.write.snapshot_builder import CommitRequest, everything
+from tests.lake.conftest import flush_made
 from tests.lake.test_commit import T, append
 
 HOUR = 3_600_000
 OPTIONS = {"bucket": "1", "bucket-key": "id", "tag.automatic-creation": "process-time", "tag.creation-period": "daily"}
 
 
-@pytest.fixture
-def table(lake: Lake) -> LakeTable:
+def make(lake: Lake) -> LakeTable:
     """Snapshots: 1 +a, 2 +b, 3 compacts a and b into c, 4 +d, 5 overwrites all with e, 6 +f."""
     lake.create_table(T, new_schema([column("id", "BIGINT")], options=OPTIONS))
     table = lake.open(T)
@@ -35,6 +36,19 @@ def table(lake: Lake) -> LakeTable:
     for name, snapshot in (("new", 6), ("2026-01-01", 2), ("2026-01-02", 4), ("2026-01-04", 6)):
         lake.tags.create(table, name, snapshot_id=snapshot)
     return table
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    return make(lake)
+
+
+@pytest.fixture(scope="module")
+def shared(module_lake: Lake) -> LakeTable:
+    """For those that only read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalFileIO, "sync", flush_made)  # as for each test of this package: its files are named and not there
+        return make(module_lake)
 
 
 def times(lake: Lake, table: LakeTable) -> dict[str, str]:
@@ -71,10 +85,10 @@ def times(lake: Lake, table: LakeTable) -> dict[str, str]:
         ({"incremental-to-auto-tag": "2026-01-03"}, ""),
     ],
 )
-def test_what_each_option_covers(lake: Lake, table: LakeTable, options: dict[str, str], files: str) -> None:
-    given = {key: value.format(**times(lake, table)) for key, value in options.items()}
+def test_what_each_option_covers(module_lake: Lake, shared: LakeTable, options: dict[str, str], files: str) -> None:
+    given = {key: value.format(**times(module_lake, shared)) for key, value in options.items()}
     check_hint(given)
-    plan = plan_batch(table.files, table.schema, lake.scan(table, given))
+    plan = plan_batch(shared.files, shared.schema, module_lake.scan(shared, given))
     assert [one.file.file_name for one in plan.files] == files.split()
 
 
@@ -93,9 +107,9 @@ def test_what_each_option_covers(lake: Lake, table: LakeTable, options: dict[str
         ({"scan.mode": "from-snapshot-full", "scan.tag-name": "old"}, InvalidOption, "goes with 'scan.snapshot-id'"),
     ],
 )
-def test_what_cannot_be_read(lake: Lake, table: LakeTable, options: dict[str, str], error: type[Exception], said: str) -> None:
+def test_what_cannot_be_read(module_lake: Lake, shared: LakeTable, options: dict[str, str], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        lake.scan(table, options)
+        module_lake.scan(shared, options)
 
 
 def test_options_stored_with_the_table_count_and_a_part_is_no_snapshot(lake: Lake, table: LakeTable) -> None:
