@@ -1,6 +1,7 @@
 """INSERT … VALUES without Spark: every literal's meaning, every refusal with its place, and nothing changed after one."""
 
 import datetime as dt
+import itertools
 import random
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +22,9 @@ from sql.local.insert import values_of
 from sql.local.literals import NotLocal
 from sql.local.values import read_values
 from tests.sql.tables import make_table
+
+_NUMBERS = itertools.count()
+"""Of tables that share a lake."""
 
 
 def rows_of(gateway: Gateway, table: str = "t") -> list[tuple[Any, ...]]:
@@ -73,11 +77,12 @@ LITERALS: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("type_", "literal", "value"), LITERALS, ids=[f"{type_}={literal}" for type_, literal, _ in LITERALS])
-def test_a_literal_lands_as_its_value(gateway: Gateway, lake: Lake, type_: str, literal: str, value: Any) -> None:
-    make_table(lake, k="INT", c=type_)
-    result = gateway.run(f"INSERT INTO t VALUES (1, {literal})")
+def test_a_literal_lands_as_its_value(module_gateway: Gateway, type_: str, literal: str, value: Any) -> None:
+    name = f"t{next(_NUMBERS)}"
+    make_table(module_gateway.lake, name, k="INT", c=type_)
+    result = module_gateway.run(f"INSERT INTO {name} VALUES (1, {literal})")
     assert result.collect() == [(1, 1)]
-    assert rows_of(gateway) == [(1, value)]
+    assert rows_of(module_gateway, name) == [(1, value)]
 
 
 def test_rows_inside_rows(gateway: Gateway) -> None:
