@@ -18,6 +18,12 @@ ELSEWHERE = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def gateway(module_gateway: Gateway) -> Gateway:
+    """One for all: they use no table."""
+    return module_gateway
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("literals", [[text] for text in PLAIN] + [[f"{text} AS a"] for text in NAMED] + [PLAIN, ["1 AS `ü`", "1 AS a"]])
 def test_names_types_and_values_are_sparks(on_spark: Gateway, gateway: Gateway, literals: list[str]) -> None:
