@@ -33,6 +33,12 @@ DEEP: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def gateway(module_gateway: Gateway) -> Gateway:
+    """One for all: most of what it is asked is refused."""
+    return module_gateway
+
+
 @pytest.mark.parametrize("kind", DEEP)
 @pytest.mark.parametrize("times", [300, 3000])
 def test_what_is_too_deep_is_the_clients_error(gateway: Gateway, kind: str, times: int) -> None:
