@@ -17,15 +17,16 @@ from pathlib import Path
 import pytest
 
 _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 4 << 30
+"""Where it is, and what is to be free of it for all that the tests write at once; other things there need less."""
 _KEPT_SECONDS = 20
 """How long the directory of a test that has ended stays, for a process or thread that has not: they find it as on a disk."""
 _ON_A_DISK = ("slow", "torture")
 """Marks of tests that may write much."""
 
 
-def memory() -> Path | None:
-    """A file system in memory, where this machine has one with space for what the tests write at once."""
-    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES else None
+def memory(room_bytes: int = _ROOM_BYTES) -> Path | None:
+    """A file system in memory, where this machine has one with so much free."""
+    return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= room_bytes else None
 
 
 class _Places:

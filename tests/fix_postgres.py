@@ -19,6 +19,7 @@ from migrations import upgrade
 from server.process.postgres import EmbeddedPostgres
 from tests.fix_memory import memory
 
+_ROOM_BYTES = 2 << 30
 ADVISORY_LOCKS = """
     FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
@@ -46,7 +47,7 @@ def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 @contextmanager
 def _directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the cluster lies: in memory where there is space; a database is 300 files, whose making takes 0.3 s of CPU on a disk."""
-    if (place := memory()) is None:
+    if (place := memory(_ROOM_BYTES)) is None:
         yield tmp_path_factory.mktemp("pg")
         return
     with tempfile.TemporaryDirectory(prefix="sluice-tests-pg-", dir=place) as name:
