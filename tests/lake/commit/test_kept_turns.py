@@ -143,10 +143,13 @@ def test_a_change_of_several_steps_stands_in_line_anew_too(
 def test_a_writer_that_is_always_too_slow_is_refused(
     catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
+    gone_on: list[str] = []
+
     def wait_and_let_others_go_on(step: str) -> None:
         if step == at:
             is_over(catalog)
             insert(other, 1)
+            gone_on.append(step)
 
     def build(*args: Any) -> Any:
         made = building(*args)
@@ -154,13 +157,14 @@ def test_a_writer_that_is_always_too_slow_is_refused(
         return made
 
     building = lake._committer._build
-    monkeypatch.setattr(turns, "BUILT_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "BUILT_SECONDS", 0.2)
     stands_in_line(lake, table)
     monkeypatch.setattr(lake._committer, "_build", build)
     monkeypatch.setattr(lake._core, "_hook", wait_and_let_others_go_on)
     with pytest.raises(Unavailable, match=r"default\.t is written by several servers.*3 times.*Nothing was committed; repeat it"):
         insert(lake, 2)
-    assert count(other) == 1 + turns.MOST_TURNS_LOST
+    assert 0 < len(gone_on) <= turns.MOST_TURNS_LOST, "on a busy machine a turn may be over before it comes so far"
+    assert count(other) == 1 + len(gone_on)
 
 
 def test_a_long_write_that_an_alter_overtook_commits_in_its_turn_though_others_wait(
