@@ -60,6 +60,7 @@ SHARED = {
     "kafka": {"broker", "kafka_server"},
     "pair": {"pair"},
     "tokens": {"token_server"},
+    "java": {"loader"},
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from sql.spark.driver.class_archive import spark_home
 from tests.fix_data import CACHE
 
 PROGRAMS = Path(__file__).parent / "interop" / "java"
+_BRIEFLY = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none")
+"""What halves the work of a compiler that compiles one file."""
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
@@ -40,14 +44,22 @@ def spark_jars() -> Path:
     return spark_home() / "jars"
 
 
-def compiled(program: str, directory: Path, *libraries: str | Path) -> str:
-    """Compile one of our programs into a directory; returns the class path it runs with. Skips the test where there is no javac."""
-    if shutil.which("javac") is None:
+def compiled(program: str, *libraries: str | Path) -> str:
+    """The class path that one of our programs runs with, compiled once and kept. Skips the test where there is no javac."""
+    compiler = shutil.which("javac")
+    if compiler is None:
         pytest.skip(f"javac cannot be had here: {program} is not run.")
-    class_path = ":".join(str(part) for part in (directory, *libraries))
-    command = ["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(PROGRAMS / f"{program}.java")]
-    subprocess.run(command, check=True, capture_output=True)
-    return class_path
+    source, class_path = PROGRAMS / f"{program}.java", ":".join(map(str, libraries))
+    made_of = "\0".join([source.read_text(), class_path, os.path.realpath(compiler)])
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+
+    def compile_into(made: Path) -> Path:
+        made.mkdir(parents=True)
+        command = [compiler, *_BRIEFLY, "-nowarn", "-d", str(made), "-cp", class_path, str(source)]
+        subprocess.run(command, check=True, capture_output=True)
+        return made
+
+    return f"{kept(CACHE / 'java-classes' / f'{program}-{key}', compile_into)}:{class_path}"
 
 
 def _with_dependencies(coordinates: tuple[str, ...], made: Path) -> Path:
@@ -71,10 +83,21 @@ def kept(path: Path, fetch: Callable[[Path], Path]) -> Path:
         try:
             fetched = fetch(made)
             path.parent.mkdir(parents=True, exist_ok=True)
-            fetched.replace(path)
+            with _unless_there(path):
+                fetched.replace(path)
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return path
+
+
+@contextlib.contextmanager
+def _unless_there(path: Path) -> Iterator[None]:
+    """Another worker of the run may have been first: no directory takes the place of one with files."""
+    try:
+        yield
+    except OSError:
+        if not path.exists():
+            raise
 
 
 def _maven(goal: str, *options: str, at: Path, what: str) -> None:

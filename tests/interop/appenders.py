@@ -22,7 +22,7 @@ class Java(Asked):
     """A Java program that appends and compacts."""
 
     def __init__(self, url: str, directory: Path) -> None:
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", with_paimon("RestCompactor"), "RestCompactor", url]
         super().__init__(command, directory / "log")
 
     def do(self, **request: object) -> int:

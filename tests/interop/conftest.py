@@ -61,7 +61,7 @@ def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def java_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Java Paimon 1.4.2, on Spark's Hadoop."""
     directory = tmp_path_factory.mktemp("java")
-    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", with_paimon("PaimonReader", directory), "PaimonReader"]
+    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", with_paimon("PaimonReader"), "PaimonReader"]
     reader = Reader(command, directory / "log")
     yield reader
     reader.close()
@@ -86,9 +86,9 @@ def reader(request: pytest.FixtureRequest) -> Reader:
     return found
 
 
-def with_paimon(program: str, directory: Path) -> str:
+def with_paimon(program: str) -> str:
     """The class path of a program of ours that uses Java Paimon."""
-    return java.compiled(program, directory, java.jar(PAIMON), f"{java.spark_jars()}/*")
+    return java.compiled(program, java.jar(PAIMON), f"{java.spark_jars()}/*")
 
 
 def rust_environment() -> str:

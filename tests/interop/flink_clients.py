@@ -125,9 +125,9 @@ def jdbc_class_path() -> str:
 
 
 @pytest.fixture(scope="module")
-def jdbc_command(jdbc_class_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def jdbc_command(jdbc_class_path: str) -> list[str]:
     """The command that starts the JDBC program."""
-    class_path = java.compiled("FlinkJdbcUser", tmp_path_factory.mktemp("flink-jdbc"), jdbc_class_path)
+    class_path = java.compiled("FlinkJdbcUser", jdbc_class_path)
     return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path, "FlinkJdbcUser"]
 
 

@@ -44,7 +44,7 @@ class Jdbc:
 
 @pytest.fixture
 def jdbc(tmp_path: Path) -> Iterator[Jdbc]:
-    process = Jdbc(java.compiled("FlightSqlUser", tmp_path, java.jar(DRIVER)), tmp_path / "log")
+    process = Jdbc(java.compiled("FlightSqlUser", java.jar(DRIVER)), tmp_path / "log")
     yield process
     process.close()
 

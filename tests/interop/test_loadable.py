@@ -25,9 +25,8 @@ SEEDS = range(400)
 @pytest.fixture(scope="module")
 def loader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """Java's check of schemas."""
-    directory = tmp_path_factory.mktemp("schema-loader")
-    class_path = java.compiled("SchemaLoader", directory, given()[1], f"{java.spark_jars()}/*")
-    asked = Asked(["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "SchemaLoader"], directory / "log")
+    class_path, log = java.compiled("SchemaLoader", given()[1], f"{java.spark_jars()}/*"), tmp_path_factory.mktemp("schema-loader") / "log"
+    asked = Asked(["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "SchemaLoader"], log)
     yield asked
     asked.close()
 

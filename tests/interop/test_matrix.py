@@ -119,7 +119,7 @@ class Java(Asked):
     """Java's own `RESTCatalog` in a process of its own."""
 
     def __init__(self, url: str, directory: Path) -> None:
-        class_path = with_paimon("RestMatrix", directory)
+        class_path = with_paimon("RestMatrix")
         command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "RestMatrix", java_options(url)]
         super().__init__(command, directory / "log")
 

@@ -21,9 +21,9 @@ def java_options(url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def java_user(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def java_user() -> list[str]:
     """The command that runs the program; its first argument are the catalog's options."""
-    class_path = with_paimon("RestCatalogUser", tmp_path_factory.mktemp("java-user"))
+    class_path = with_paimon("RestCatalogUser")
     return ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
 
 
