@@ -61,6 +61,7 @@ SHARED = {
     "pair": {"pair"},
     "tokens": {"token_server"},
     "java": {"loader"},
+    "wheel": {"wheel"},  # whose build writes beside its sources
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 
