@@ -26,7 +26,7 @@ def blocks() -> list[tuple[str, list[Any] | None]]:
 def answer(server: RunningServer, database: str, text: str) -> list[dict[str, Any]]:
     text = text.replace("INSERT INTO visits", "SET 'execution.checkpointing.interval' = '200 ms';\nINSERT INTO visits")  # else 10 s
     where, lines = {"database": database}, {"Accept": "application/x-ndjson"}
-    got = httpx.post(f"{server.url}/sql", params=where, content=text.encode(), headers=lines, timeout=120)
+    got = httpx.post(f"{server.url}/sql", params=where, content=text.encode(), headers=lines, timeout=300)
     assert got.status_code == 200, f"{text}\n{got.text}"
     rows = [json.loads(line) for line in got.text.splitlines() if line.strip()]
     assert not [row for row in rows if "$error" in row], f"{text}\n{got.text}"
@@ -47,7 +47,7 @@ def test_the_examples_give_what_stands_under_them(server: RunningServer, databas
             assert rows == expected, text
         if "INSERT INTO visits" in text:
             (job,) = (value for row in rows for value in row.values())
-            assert eventually(partial(ended, server, job), 120)
+            assert eventually(partial(ended, server, job))
         if "FROM visits" in text or "FROM TABLE" in text:
             assert (sum(row["n"] for row in rows) if "TUMBLE" in text else len(rows)) == 10, text
     assert len(found) > 15

@@ -37,7 +37,7 @@ def test_clients_are_pointed_here_as_the_page_says(server: RunningServer, reques
     server.sql("CREATE TABLE IF NOT EXISTS words (id BIGINT, word STRING)")
     server.sql("INSERT INTO words VALUES (1, 'hello'), (2, 'world')")
     script = block(mark).replace("http://127.0.0.1:8083", server.url)
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert said in done.stdout
     server.sql("DROP TABLE words")

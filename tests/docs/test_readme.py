@@ -86,7 +86,7 @@ def streams(server: RunningServer) -> int:
 def _read_from_pypaimon(python: Path, directory: Path, url: str) -> None:
     (reading,) = blocks("python")
     script = reading.replace(URL, url)
-    done = subprocess.run([str(python), "-c", script], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(python), "-c", script], cwd=directory, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert [line.split()[1:4] for line in done.stdout.splitlines()[1:]] == [
         ["1", "Bergen", "12.50"],

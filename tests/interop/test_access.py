@@ -24,7 +24,7 @@ def test_grants_columns_and_rules_hold_for_pypaimon(start_server: StartServer) -
 
     def as_users(parts: str) -> None:
         command = [str(python), str(HERE / "pypaimon_access.py"), parts, server.url, "r00t", ada]
-        done = subprocess.run(command, env=os.environ | {"no_proxy": "*"}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=os.environ | {"no_proxy": "*"}, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr[-3000:]
 
     def sql(*statements: str) -> None:

@@ -293,7 +293,8 @@ def test_who_fills_the_workers_leaves_one_to_others_and_turns_are_fair(tmp_path:
             assert eventually(lambda: len(pool._waiting) == 5, pause=0.01)
             for body in bodies[1:]:
                 comes(body)
-            assert eventually(lambda: order == ["bob", "cid"], pause=0.01), "ada's wait for the end of what she has"
+            # Bob's turn is over before his thread notes it, and cid may be quicker.
+            assert eventually(lambda: sorted(order) == ["bob", "cid"], pause=0.01), "ada's wait for the end of what she has"
             assert len(pool._waiting) == 4
             comes(bodies[0])
             assert [one.result() for one in asked] == [None] * 7
