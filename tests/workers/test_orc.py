@@ -124,11 +124,11 @@ def test_two_readers_of_such_stripes_do_not_get_each_others_rows(processes: OrcP
             break
 
 
-@pytest.mark.parametrize("limits", [WorkerLimits(count=1, memory_bytes=320 << 20)])
+@pytest.mark.parametrize("limits", [WorkerLimits(count=1, memory_bytes=96 << 20)])
 def test_a_row_beyond_a_workers_memory_is_refused(processes: OrcProcesses, tmp_path: Path) -> None:
     path = str(tmp_path / "row.orc")
-    orc.write_table(pa.table({"text": ["x" * (200 << 20)]}), path, compression="zstd")
-    with pytest.raises(Exception, match=r"more than the 320 MB a worker may use \(SLUICE_ROWS_WORKER_MEMORY\)"):
+    orc.write_table(pa.table({"text": ["x" * (60 << 20)]}), path, compression="zstd")
+    with pytest.raises(Exception, match=r"more than the 96 MB a worker may use \(SLUICE_ROWS_WORKER_MEMORY\)"):
         list(orc_parts(IO, path))
 
 
