@@ -34,6 +34,11 @@ def files(table: LakeTable) -> set[str]:
     return {str(path) for path in Path(table.location).rglob("*") if path.is_file()}
 
 
+def checked_by(cancellation: Cancellation, gateway: Gateway) -> list[Operation]:
+    """The gateway's operation whose step this is; none where another test of this process has left it behind."""
+    return [operation for operation in gateway.running() if operation.cancellation is cancellation]
+
+
 def test_a_cancel_at_any_step_of_a_compaction_changes_nothing(gateway: Gateway, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     before, latest = files(table), table.latest()
     real = Cancellation.check
@@ -43,11 +48,11 @@ def test_a_cancel_at_any_step_of_a_compaction_changes_nothing(gateway: Gateway, 
         steps = itertools.count(1)
 
         def check(self: Cancellation, steps: Any = steps, at: int = at) -> None:
-            if next(steps) == at:
-                (operation,) = gateway.running()
-                seen.append(gateway.progress(operation))
-                stopped.append(operation)
-                operation.cancel()
+            for operation in checked_by(self, gateway):
+                if next(steps) == at:
+                    seen.append(gateway.progress(operation))
+                    stopped.append(operation)
+                    operation.cancel()
             real(self)
 
         monkeypatch.setattr(Cancellation, "check", check)
@@ -90,9 +95,10 @@ def test_a_cancel_at_any_step_of_a_long_call_does_no_harm(
         stopped: list[Operation] = []
 
         def check(self: Cancellation, counted: Any = counted, at: int = at, stopped: list[Operation] = stopped) -> None:
-            if next(counted) == at:
-                stopped += gateway.running()
-                stopped[0].cancel()
+            for operation in checked_by(self, gateway):
+                if next(counted) == at:
+                    stopped.append(operation)
+                    operation.cancel()
             real(self)
 
         monkeypatch.setattr(Cancellation, "check", check)
@@ -191,7 +197,7 @@ def test_nothing_is_counted_for_whom_a_part_of_the_table_is_hidden(
     stages, counts = set(), set()
 
     def check(self: Cancellation) -> None:
-        for operation in gateway.running():
+        for operation in checked_by(self, gateway):
             told = gateway.progress(operation)
             stages.add(told.stage)
             counts.add((told.done, told.total, told.done_bytes, told.total_bytes))

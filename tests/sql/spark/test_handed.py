@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ CLOSED, OPEN = (lambda: True), (lambda: False)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("sql.spark.streaming.handed.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sql.spark.streaming.handed.time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
