@@ -155,12 +155,7 @@ class RunningServer:
 
     def jvms(self) -> list[psutil.Process]:
         """Those of its Spark; other children come and go meanwhile."""
-        found = []
-        for child in self.process.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if child.name() == "java":
-                    found.append(child)
-        return found
+        return children_of(self.process, lambda child: child.name() == "java")
 
     def kill(self) -> None:
         """Kill -9 of the server's process alone, as the kernel would do it; its Postgres and JVM find out by themselves."""
@@ -217,6 +212,11 @@ class RunningServer:
         if response.status_code != 200 or "error" in body:
             raise Refused(response.status_code, body)
         return list(body["rows"])
+
+    def at_work(self, name: str) -> bool:
+        """Whether a statement's tasks of Spark have begun."""
+        answer = httpx.get(f"{self.url}/statements/{name}", timeout=60)
+        return answer.status_code == 200 and any(stage["active"] for stage in answer.json()["progress"]["stages"])
 
     def value(self, text: str) -> Any:
         """The only value of the only row."""

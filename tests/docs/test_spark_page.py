@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from tests.fix_server import StartServer
 from tests.following import Follower
-from tests.running import RunningServer
+from tests.running import RunningServer, children_of
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -83,11 +82,7 @@ def _refused(url: str, statement: str) -> None:
 def _ends(server: RunningServer) -> None:
     """Nobody reads any more, and so no query runs."""
 
-    def left() -> list[str]:
-        found = []
-        for process in server.process.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # among them those nobody has buried yet
-                found.append(" ".join(process.cmdline()))
-        return [command for command in found if "python_streaming_source_runner" in command]
+    def left() -> list[psutil.Process]:
+        return children_of(server.process, lambda process: any("python_streaming_source_runner" in word for word in process.cmdline()))
 
     assert eventually(lambda: not left()), f"streams went on without a reader: {left()}"

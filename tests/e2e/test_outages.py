@@ -94,12 +94,6 @@ STANDSTILL_SECONDS, TOLD_SECONDS = 24, 18
 """When a JVM that answers nothing is killed, and when statements that need it are told: seconds apart, as a machine may be busy."""
 
 
-def at_work(server: RunningServer, name: str) -> bool:
-    """Whether a statement's tasks have begun."""
-    answer = httpx.get(f"{server.url}/statements/{name}", timeout=60)
-    return answer.status_code == 200 and any(stage["active"] for stage in answer.json()["progress"]["stages"])
-
-
 class Refusals:
     """Somebody who asks, about when statements are told, for what needs Spark; gives up soon, asks again, and keeps the answers.
 
@@ -123,7 +117,7 @@ class Refusals:
     def _run(self) -> None:
         ended = self._ends.wait(TOLD_SECONDS)  # the JVM is asked every five seconds: for so long it may not have been missed
         while not ended:
-            with contextlib.suppress(httpx.ReadTimeout):  # it waits: nobody has counted so many seconds yet
+            with contextlib.suppress(httpx.TimeoutException):  # it waits: nobody has counted so many seconds yet
                 self.answers.append(self._server.post(self._text, timeout=2))
             ended = self._ends.wait(0.2)
 
@@ -144,7 +138,7 @@ def test_the_jvm_of_spark_stands_still(start_server: StartServer) -> None:
     long = "SELECT max(a.id * b.id) FROM range(1000000) AS a, range(1000000) AS b"
     working = threading.Thread(target=lambda: told.append(server.post(long, X_Request_Id="long")))
     working.start()
-    until(lambda: at_work(server, "long"))
+    until(lambda: server.at_work("long"))
     assert not told
     first.send_signal(signal.SIGSTOP)
     begin = time.monotonic()

@@ -118,7 +118,7 @@ class FirstBatches:
         return flow
 
     def _jvm(self) -> psutil.Process:
-        return next(child for child in self.server.process.children(recursive=True) if child.name() == "java")
+        return self.server.jvms()[0]
 
     def _where(self) -> str:
         paths = [line.split("\t")[2] for line in lines_of(self.shim.journal) if line.startswith("X\t")]

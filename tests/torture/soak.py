@@ -131,7 +131,7 @@ class JvmMemory:
 
 def jvm_memory(server: RunningServer) -> JvmMemory:
     """Let the JVM collect, and look what it holds then; asks the JDK's `jcmd`."""
-    jvm = next(child for child in server.process.children(recursive=True) if child.name() == "java")
+    jvm = server.jvms()[0]
 
     def ask(what: str) -> str:
         return subprocess.run(["jcmd", str(jvm.pid), what], check=True, capture_output=True, text=True, timeout=300).stdout

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 def _jvms(server: RunningServer) -> int:
-    return sum("java" in process.name() for process in server.process.children(recursive=True))
+    return len(server.jvms())
 
 
 def _told(server: RunningServer) -> tuple[int, dict[str, object]]:

@@ -117,9 +117,8 @@ class Campaign:
             os.kill(pid, signal.SIGKILL)
         else:
             with contextlib.suppress(psutil.NoSuchProcess):
-                for child in server.process.children(recursive=True):
-                    if child.name() == "java":
-                        child.kill()
+                for jvm in server.jvms():
+                    jvm.kill()
 
     def _maintain(self, stop: threading.Event, rng: random.Random) -> None:
         """Compactions by hand, and renames of tables that have two names."""
