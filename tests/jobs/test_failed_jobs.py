@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.following import patiently
 from tests.running import RunningServer
 from tests.torture.job_campaign import start_job
 from tests.waiting import eventually
@@ -82,10 +83,8 @@ def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Run) -> 
     assert server.sql(f"SELECT count(*) FROM {DATABASE}.aside") == [[4]]
     server.sql(f"STOP JOB '{job_id}'")
     for name, says in (("nowhere", "job STRING, batch BIGINT"), ("src", "job STRING, batch BIGINT")):
-        answer = httpx.post(
-            f"{server.url}/sql?mode=streaming&database={DATABASE}",
-            content=f"SET 'job.bad-rows' = '{name}'; INSERT INTO dst SELECT 1, t FROM src",
-        )
+        text = f"SET 'job.bad-rows' = '{name}'; INSERT INTO dst SELECT 1, t FROM src"
+        answer = patiently(lambda: httpx.post(f"{server.url}/sql?mode=streaming&database={DATABASE}", content=text))  # noqa: B023
         assert answer.status_code in (400, 404)
         assert says in answer.text
 

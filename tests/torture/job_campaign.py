@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from tests.following import patiently
 from tests.running import Refused, RunningServer
 
 STREAM = {
@@ -25,7 +26,7 @@ def start_job(server: RunningServer, statement: str, *, database: str = "default
     """The id of a new job."""
     asked = STREAM | {key.replace("__", "."): value for key, value in settings.items()}
     body = {"statement": statement, "database": database, "settings": asked}
-    answer = httpx.post(f"{server.url}/sql", json=body, headers={"Accept": "application/json"}, timeout=300)
+    answer = patiently(lambda: httpx.post(f"{server.url}/sql", json=body, headers={"Accept": "application/json"}, timeout=300))
     assert answer.status_code == 200, answer.text
     return str(answer.json()["rows"][0][0])
 

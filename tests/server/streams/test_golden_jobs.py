@@ -14,6 +14,7 @@ import pytest
 
 from lake import Lake
 from model.identifier import Identifier
+from tests.following import patiently
 from tests.running import RunningServer
 from tests.server.golden_model import Expected, History, Row
 from tests.server.streams.golden import LAYOUTS, SENTINEL, Made, agree_by_place, ask, hint, history, streams
@@ -70,7 +71,7 @@ def job(server: RunningServer, table: Identifier, options: dict[str, str], numbe
     """Start the job that copies a stream into a queue of its own."""
     ask(server.url, f"DROP TABLE IF EXISTS {into(table, number)} PURGE; CREATE TABLE {into(table, number)} (id BIGINT, k INT, p INT)")
     text = f"INSERT INTO {into(table, number)} SELECT id, k, p FROM {table} {hint(options)}"
-    answer = httpx.post(f"{server.url}/sql?mode=streaming", content=text.encode(), timeout=300)
+    answer = patiently(lambda: httpx.post(f"{server.url}/sql?mode=streaming", content=text.encode(), timeout=300))
     assert answer.status_code == 200, (options, answer.text)
     ((job_id,),) = answer.json()["rows"]
     return str(job_id)

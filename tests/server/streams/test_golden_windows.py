@@ -12,7 +12,7 @@ import pytest
 
 from lake import Lake
 from model.identifier import Identifier
-from tests.following import streamed
+from tests.following import patiently, streamed
 from tests.running import RunningServer
 from tests.server.golden_model import WINDOWS, History, Row, Windows, windows
 from tests.server.streams.golden import LAYOUTS, Made, history, streams
@@ -54,9 +54,8 @@ def by_job(server: RunningServer, table: Identifier, kind: str, options: dict[st
     server.sql(
         f"DROP TABLE IF EXISTS {into} PURGE; CREATE TABLE {into} (window_start TIMESTAMP(3), window_end TIMESTAMP(3), k INT, n BIGINT)"
     )
-    answer = httpx.post(
-        f"{server.url}/sql?mode=streaming", content=f"INSERT INTO {into} {query(kind, str(table), options)}".encode(), timeout=300
-    )
+    body = f"INSERT INTO {into} {query(kind, str(table), options)}".encode()
+    answer = patiently(lambda: httpx.post(f"{server.url}/sql?mode=streaming", content=body, timeout=300))
     assert answer.status_code == 200, (options, answer.text)
     ((job_id,),) = answer.json()["rows"]
     assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 300), options
