@@ -38,11 +38,13 @@ def test_a_container_and_another_start_of_the_machine_have_names_of_their_own(fr
     names = {process_space()}
     process_space.cache_clear()
     with monkeypatch.context() as other:
-        other.setattr(os, "readlink", lambda path: "pid:[4026539999]")
+        read_link = os.readlink  # of other paths others of this process ask
+        other.setattr(os, "readlink", lambda path, **more: "pid:[4026539999]" if path == "/proc/self/ns/pid" else read_link(path, **more))
         names.add(process_space())
     process_space.cache_clear()
     with monkeypatch.context() as other:
-        other.setattr(Path, "read_text", lambda path: "8a1f8c36-0000-0000-0000-000000000000\n")
+        read, boot = Path.read_text, "8a1f8c36-0000-0000-0000-000000000000\n"
+        other.setattr(Path, "read_text", lambda path, *more, **others: boot if path.name == "boot_id" else read(path, *more, **others))
         names.add(process_space())
     assert len(names) == 3
     assert all(name.startswith(f"{socket.gethostname()}.") for name in names)
