@@ -376,7 +376,7 @@ def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Ca
     with pytest.raises(StatementTimeout):
         gateway.run("SELECT stuck()", timeout=0.5)
     following.let_go.set()
-    gateway.run("SELECT following()", timeout=20.0).close()
+    gateway.run("SELECT following()", timeout=50.0).close()
     assert not stuck.let_go.is_set()
 
 
@@ -391,7 +391,7 @@ def test_what_a_full_spool_stops_gives_its_slot_to_the_next(
     assert stuck.reached.wait(60)
     assert first.cancellation.cancel(ResultTooLarge("full"))
     following.let_go.set()
-    gateway.run("SELECT following()", timeout=20.0).close()
+    gateway.run("SELECT following()", timeout=50.0).close()
     assert not stuck.let_go.is_set()
     stuck.let_go.set()
 
@@ -400,7 +400,7 @@ def test_what_a_full_spool_stops_between_two_statements_is_told_why(gateway: Gat
     stopped = held("stopped", asks=lambda context: context.cancellation.cancel(ResultTooLarge("full")))
     stopped.let_go.set()
     with pytest.raises(ResultTooLarge, match="full"):
-        gateway.run("SELECT stopped(); SELECT 1", timeout=20.0)
+        gateway.run("SELECT stopped(); SELECT 1", timeout=50.0)
 
 
 def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, hanging: Hanging, operation: Operation) -> None:

@@ -170,13 +170,13 @@ def test_pages_of_kept_statements_count_in_memory_and_as_the_principals_files(
     held = small._runner.held
     monkeypatch.setattr(held._memory, "most", 1 << 20)
     first = small.keep(QUERY, caller=ANNA)
-    assert first.operation.wait(30)
+    assert first.operation.wait(120)
     assert first.page(0)
     page = held.usage()["anna"]
     assert (page > 0, first.file_bytes) == (True, 0), "read to its end, its pages are in memory"
     monkeypatch.setattr(held._memory, "most", page)
     second = small.keep(QUERY, caller=ANNA)
-    assert second.operation.wait(30)
+    assert second.operation.wait(120)
     assert second.page(0) == first.page(0)
     assert second.file_bytes > 0
     assert small.kept.usage() == {("anna", "spool.bytes"): second.file_bytes}
@@ -199,7 +199,7 @@ def test_small_results_of_kept_statements_find_a_place_when_files_are_out(
         for number in range(8):
             kept = small.keep(f"INSERT INTO t VALUES ({number}, 'more')", caller=ANNA)
             until_the_end.callback(small.kept.forget, kept)
-            assert kept.operation.wait(30)
+            assert kept.operation.wait(120)
             assert [row[0] for row in kept.result().collect()] == [1], number
             if number == 1:
                 assert kept.file_bytes == 0, "small ones have twice the space in memory before they need a file"
@@ -208,7 +208,7 @@ def test_small_results_of_kept_statements_find_a_place_when_files_are_out(
         monkeypatch.setattr(held_results, "_SMALL_BYTES", 500)
         large = small.keep(QUERY, caller=ANNA)
         until_the_end.callback(small.kept.forget, large)
-        assert large.operation.wait(30)
+        assert large.operation.wait(120)
         with pytest.raises(TooManyStatements, match="The statement is done; let the results of others go"):
             large.page(0)
         monkeypatch.setattr(files, "_most", 40)
@@ -220,8 +220,8 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
     small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (small.keep(QUERY, caller=ANNA) for _ in range(2))
-    assert first.operation.wait(30)
-    assert second.operation.wait(30)
+    assert first.operation.wait(120)
+    assert second.operation.wait(120)
     monkeypatch.setattr(small._runner.held._memory, "most", 1)
     small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()
     assert first.page(0), "it begins below its quota"
@@ -232,7 +232,7 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
         small.run(QUERY, caller=ANNA)
     written = small.keep("INSERT INTO t VALUES (1, 'a')", caller=ANNA)
     monkeypatch.setattr(held_results, "_SMALL_BYTES", 1 << 16)
-    assert written.operation.wait(30)
+    assert written.operation.wait(120)
     assert written.result().collect()[0][0] == 1, "what was done is told"
     page = first.page(0)
     small.kept.forget(first)
@@ -248,7 +248,7 @@ def test_a_kept_result_that_began_below_its_quota_is_handed_out_whole(small: Gat
     monkeypatch.setattr("gateway.retained_results.Pages", partial(Pages, rows=10))
     monkeypatch.setattr(small._runner.held._memory, "most", 1)
     kept = small.keep(QUERY, caller=ANNA)
-    assert kept.operation.wait(30)
+    assert kept.operation.wait(120)
     assert kept.page(0)
     assert kept.file_bytes > 0
     small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()

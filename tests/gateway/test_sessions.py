@@ -330,7 +330,7 @@ def test_what_has_ended_keeps_no_long_text(gateway: Gateway) -> None:
     long = "x" * 100_000
     for text in (f"SHOW DATABASES LIKE '{long}'", f"SELEC '{long}'"):
         operation = gateway._sessions.get(session).operation(gateway.submit(session, text))
-        assert operation.wait(30)
+        assert operation.wait(120)
         assert operation.text == operation.masked == text[:ENDED_CHARS]
         trace = None if operation.error is None else operation.error.__traceback__
         held = [value for frame, _ in traceback.walk_tb(trace) for value in frame.f_locals.values()]
@@ -404,6 +404,6 @@ def test_time_limits_hold_while_a_session_is_closed_slowly(gateway: Gateway, mon
     try:
         assert closing.wait(60)
         monkeypatch.setattr(gateway._running, "at_work", lambda: overdue.set() or [])  # type: ignore[func-returns-value]
-        assert overdue.wait(30)
+        assert overdue.wait(120)
     finally:
         goes_on.set()

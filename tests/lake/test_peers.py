@@ -32,7 +32,7 @@ def test_one_thread_asks_for_all_that_wait(here: Peers, postgres_proxy: Postgres
     ready = threading.Barrier(6)
 
     def find(_: int) -> object:
-        ready.wait(20)
+        ready.wait(120)
         return here.find(here.number)
 
     with ThreadPoolExecutor(6) as threads:

@@ -153,7 +153,7 @@ def test_a_rule_waits_for_the_alter_that_takes_its_column(gateway: Gateway, lake
         maker.join(0.5)
         assert maker.is_alive()
         tx.tables.advance_schema(opened.table_id, base=0, to=number, schema=schema)
-    maker.join(30)
+    maker.join(120)
     assert [type(problem) for problem in refused] == [InvalidGrant]
 
 

@@ -192,6 +192,6 @@ def test_a_long_write_that_an_alter_overtook_commits_in_its_turn_though_others_w
         lake.commit(table, write.request(CommitKind.APPEND))
     done.set()
     for one in attempts:
-        one.join(30)
+        one.join(120)
     assert len(attempts) == 2
     assert count(lake) == 2

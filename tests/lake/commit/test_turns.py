@@ -61,7 +61,7 @@ def test_turns_come_in_the_order_in_which_writers_came_for_them(catalog: Catalog
     came: list[int] = []
 
     def write(number: int) -> None:
-        with catalog.turn([place], seconds=30) as turn:
+        with catalog.turn([place], seconds=120) as turn:
             assert turn is not None
             came.append(number)
 
@@ -74,7 +74,7 @@ def test_turns_come_in_the_order_in_which_writers_came_for_them(catalog: Catalog
         with catalog.turn([place], seconds=0.01) as turn:
             assert turn is None, "another has it"
     for writer in writers:
-        writer.join(30)
+        writer.join(120)
     assert came == list(range(5))
 
 
@@ -90,7 +90,7 @@ def test_who_decides_without_a_turn_waits_for_one_that_is_taken(catalog: Catalog
         writer.start()
         assert eventually(lambda: waiters(catalog) == 1, pause=0.01)
         assert not decided.is_set()
-    writer.join(30)
+    writer.join(120)
     assert decided.is_set()
 
 
@@ -106,7 +106,7 @@ def test_who_gets_the_turn_commits_for_all_that_wait_by_then(catalog: CatalogSto
             writer.start()
         assert eventually(lambda: sum(len(queue.waiting) for queue in [*queues.values()]) == 5 and waiters(catalog) == 1, pause=0.01)
     for writer in writers:
-        writer.join(30)
+        writer.join(120)
     assert queues == {}
     end = lake.open(T).latest()
     assert end is not None
@@ -142,7 +142,7 @@ def test_a_group_has_the_budget_of_the_one_that_waited_least_for_stores(
             assert eventually(lambda came=came: sum(len(queue.waiting) for queue in [*queues.values()]) == came, pause=0.01)  # type: ignore[misc]
             assert eventually(lambda: waiters(catalog) == 1, pause=0.01)
     for writer in writers:
-        writer.join(30)
+        writer.join(120)
     assert len(left) == 3, "the steps of one commit"
     assert min(left) > 17
 
@@ -174,7 +174,7 @@ def test_a_snapshots_file_is_not_written_before_that_of_another_servers_before_i
 
 def test_a_reservation_keeps_others_from_deciding_until_it_is_over(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
     place = (table.table_id, MAIN_BRANCH)
-    with catalog.turn([place], seconds=30) as turn:
+    with catalog.turn([place], seconds=120) as turn:
         assert turn is not None
         turn.reserve(Client("principal", "client"), 2.0)
     with catalog.reading() as tx:
@@ -192,7 +192,7 @@ def test_a_turn_whose_server_stands_still_ends(catalog: CatalogStore, table: Lak
 
 def reserved(catalog: CatalogStore, place: Place, client: Client, seconds: float) -> bool:
     """Whether a client that has the turn gets a reservation."""
-    with catalog.turn([place], seconds=30) as turn:
+    with catalog.turn([place], seconds=120) as turn:
         assert turn is not None
         turn.reserve(client, seconds)
     with catalog.reading() as tx:
@@ -344,12 +344,12 @@ def test_losers_beyond_their_places_hear_at_once(catalog: CatalogStore, lake: La
 
     base = table.latest()
     insert(other, 1)
-    with ThreadPoolExecutor() as pool, catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
+    with ThreadPoolExecutor() as pool, catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=120) as turn:
         assert turn is not None
         with turn.kept():
             first = pool.submit(lose, 1)
             assert eventually(lambda: waiters(catalog) == 1)
-            assert pool.submit(lose, 2).result(timeout=10) is False
+            assert pool.submit(lose, 2).result(timeout=120) is False
             assert not first.done()
     assert first.result() is False
 

@@ -195,6 +195,6 @@ def test_it_is_next_once_it_lost_a_race(lake: Lake, other: Lake, table: LakeTabl
     monkeypatch.setattr(lake._publisher, "check_free", beaten)
     assert len(mend(lake)) == 1
     for writer in writers:
-        writer.join(30)
+        writer.join(120)
     assert len(writers) == 2
     assert rows(lake.open(T)) == [1, 3, 4, 10, 11]

@@ -20,7 +20,7 @@ def test_what_is_found_comes_in_order() -> None:
 
 def test_several_looks_go_on_at_once() -> None:
     together = threading.Barrier(3)
-    assert len(list(SideBySide(3).each(lambda item: together.wait(20), range(6)))) == 6
+    assert len(list(SideBySide(3).each(lambda item: together.wait(120), range(6)))) == 6
 
 
 def test_a_failure_is_raised_and_no_further_look_begins() -> None:
@@ -45,7 +45,7 @@ def test_who_stops_does_not_wait_for_the_rest() -> None:
     def look(item: int) -> None:
         looked.append(item)
         begun.release()
-        assert item == 0 or go_on.wait(20)
+        assert item == 0 or go_on.wait(120)
 
     looks = SideBySide(1).each(look, range(100))
     assert next(looks) == (0, None)

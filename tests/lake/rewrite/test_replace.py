@@ -139,7 +139,7 @@ def test_a_replacement_that_lost_a_race_is_next(lake: Lake, other: Lake, table: 
     monkeypatch.setattr(lake._publisher, "check_free", beaten)
     replace(lake)
     for writer in writers:
-        writer.join(30)
+        writer.join(120)
     assert len(writers) == 2
     assert rows(lake.open(T)) == [11], "the second INSERT came after it"
 

@@ -369,7 +369,7 @@ def test_a_consumer_that_is_new_and_a_rollback_do_not_wait_for_each_other(
     monkeypatch.setattr(history, "lower_consumers", meanwhile)
     with ThreadPoolExecutor(1) as threads:
         lake.history.rollback_to_snapshot(table, 1)
-        assert began[0].result(30) == (2 if take else None)
+        assert began[0].result(120) == (2 if take else None)
     assert lake.consumers(table) == {"java": 2 if take else 1}
 
 
@@ -416,13 +416,13 @@ def test_commits_go_on_while_a_rollback_waits_for_a_consumers_file(
         def write(self, path: str, data: bytes) -> None:
             if "/consumer/" in path:
                 began.set()
-                assert may.wait(30)
+                assert may.wait(120)
             super().write(path, data)
 
     commit(lake, table, 2)
     with contextlib.closing(Lake(catalog, str(warehouse), file_io=Slow())) as slow, ThreadPoolExecutor(2) as threads:
         writing = threads.submit(slow.reset_consumer, slow.open(T), "me", 3)
-        assert began.wait(30)
+        assert began.wait(120)
         going_back = threads.submit(lake.history.rollback_to_snapshot, table, 1)
         assert eventually(lambda: waits_for_a_lock(catalog), pause=0.01)
         try:
@@ -430,8 +430,8 @@ def test_commits_go_on_while_a_rollback_waits_for_a_consumers_file(
             assert not going_back.done()
         finally:
             may.set()
-        writing.result(30)
-        assert [snapshot.id for snapshot in going_back.result(30).removed] == [2, 3]
+        writing.result(120)
+        assert [snapshot.id for snapshot in going_back.result(120).removed] == [2, 3]
     assert lake.consumers(table) == {"me": 2}
 
 

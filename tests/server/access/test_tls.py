@@ -99,7 +99,7 @@ def test_clients_that_say_nothing_keep_nobody_out(url: str, files: Files) -> Non
     with contextlib.ExitStack() as silent:
         for _ in range(20):
             silent.enter_context(socket.create_connection(address(url)))
-        assert httpx.get(f"{url}/livez", verify=files.trusting(), timeout=30).status_code == 200
+        assert httpx.get(f"{url}/livez", verify=files.trusting(), timeout=120).status_code == 200
 
 
 def test_an_idle_connection_keeps_little_memory(url: str, files: Files) -> None:

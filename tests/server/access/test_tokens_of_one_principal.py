@@ -210,7 +210,7 @@ def test_what_a_policy_of_an_issuers_role_hides_is_not_read_by_way_of_a_token_wi
         (bound, [bound, same], free, "SELECT 'of its own' AS s", ("of its own",)),
     ):
         kept = gateway.keep(text, caller=maker)
-        assert kept.operation.wait(30)
+        assert kept.operation.wait(120)
         session = gateway.open_session("mine", caller=maker)
         for reader in readers:
             with gateway.kept.get(kept.operation.handle, reader).result() as result:

@@ -31,7 +31,7 @@ def test_idle_and_half_sent_connections_hold_no_thread(site: Site) -> None:
             opened.enter_context(client := site.connect())
             client.sendall(sent)
         for _ in range(3):
-            assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
+            assert httpx.get(url(site, "/echo"), timeout=120).status_code == 200
         assert eventually(lambda: site.http.threads()["busy"] == 0)
         assert site.http.connections()["unauthenticated"] >= 160
     assert eventually(lambda: sum(site.http.connections().values()) == 0)
@@ -53,7 +53,7 @@ def test_one_principals_requests_leave_threads_to_others_and_to_probes(site: Sit
                 asking(site, opened, "/wait", who)
             assert eventually(lambda at_work=at_work: site.http.threads()["busy"] == at_work)  # type: ignore[misc]
         assert answer(asking(site, opened, "/echo", "cid")).startswith(b"HTTP/1.1 200")
-        assert httpx.get(url(site, "/livez"), timeout=30).text == "ok"
+        assert httpx.get(url(site, "/livez"), timeout=120).text == "ok"
         assert eventually(lambda: site.http.threads()["busy"] == 7)
         site.release.set()
         assert eventually(lambda: site.http.threads()["busy"] == 0 and site.http.threads()["waiting"] == 0)
@@ -67,7 +67,7 @@ def test_probes_are_answered_while_every_thread_is_busy(site: Site) -> None:
             for _ in range(8):
                 asking(site, opened, "/wait", who)
         assert eventually(lambda: site.http.threads()["busy"] == 8)
-        assert httpx.get(url(site, "/livez"), timeout=30).text == "ok"
+        assert httpx.get(url(site, "/livez"), timeout=120).text == "ok"
         site.release.set()
 
 
@@ -207,7 +207,7 @@ def test_bodies_in_memory_in_a_file_and_piped_arrive_whole(site: Site, monkeypat
     for size in (0, 1, 65_536, 65_537, 1 << 20, 3 << 20, 6 << 20, 40 << 20):
         for body in (b"x" * size, (b"x" * 100_000 for _ in range(size // 100_000))):
             sent = size if isinstance(body, bytes) else size // 100_000 * 100_000
-            assert httpx.post(url(site, "/size"), content=body, timeout=30).text == str(sent)
+            assert httpx.post(url(site, "/size"), content=body, timeout=120).text == str(sent)
     assert list((site.settings.data / "bodies").iterdir()) == []
 
 
@@ -238,7 +238,7 @@ def test_slow_readers_hold_no_thread_and_little_memory(site: Site) -> None:
             client.sendall(b"GET /flood HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             readers.append(client)
         assert eventually(lambda: site.http.threads()["busy"] == 0 and site.http.threads()["waiting"] == 0)
-        assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
+        assert httpx.get(url(site, "/echo"), timeout=120).status_code == 200
         assert len(rest(readers[7])) > 30_000_000  # who reads gets it all
     assert eventually(lambda: sum(site.http.connections().values()) == 0)
     assert site.closed.wait(60)
@@ -283,7 +283,7 @@ def test_a_crowd_from_one_address_pushes_out_its_own_oldest_and_nobody_else(tmp_
             first = opened.enter_context(site.connect())
             for _ in range(40):
                 opened.enter_context(site.connect())
-            assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
+            assert httpx.get(url(site, "/echo"), timeout=120).status_code == 200
             assert rest_or_reset(first) == b""
             assert eventually(lambda: sum(site.http.connections().values()) <= 9)
             site.release.set()

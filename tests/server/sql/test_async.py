@@ -380,7 +380,7 @@ def test_pages_of_flinks_protocol_wait_on_the_same_places(
 
 def test_what_nobody_asks_for_goes(gateway: Gateway) -> None:
     kept = gateway.keep("SHOW DATABASES")
-    assert kept.operation.wait(30)
+    assert kept.operation.wait(120)
     read = kept.result()
     gateway.kept.expire()
     assert gateway.kept.find(kept.operation.handle, EVERYBODY) is kept

@@ -429,20 +429,20 @@ def test_a_stream_with_nothing_to_read_goes_on_before_its_snapshot_expires(url: 
     offset = reader.initialOffset()
     for number in range(6):
         append(queue, number)
-        assert eventually(lambda: reader.latestOffset(offset, ReadAllAvailable()) != offset or number % 2 == 0, 30)  # noqa: B023
+        assert eventually(lambda: reader.latestOffset(offset, ReadAllAvailable()) != offset or number % 2 == 0)  # noqa: B023
         end = reader.latestOffset(offset, ReadAllAvailable())
         assert rows(reader, offset, end) == []
         offset = end
         expire_snapshots(queue, queue.open(T), ExpiryRules.of(queue.open(T).schema))
     append(queue, 100)
-    assert eventually(lambda: rows(reader, offset, reader.latestOffset(offset, ReadAllAvailable())) != [], 30)
+    assert eventually(lambda: rows(reader, offset, reader.latestOffset(offset, ReadAllAvailable())) != [])
 
 
 def test_a_snapshot_without_rows_is_no_micro_batch_of_its_own(url: str, queue: Lake) -> None:
     reader = reader_of(url, scan_mode="latest", filter=predicate_text(Compare("n", Op.EQ, 100)))
     offset = reader.initialOffset()
     append(queue, 7)
-    assert eventually(lambda: reader._table.newest() == offset["snapshot"], 30)
+    assert eventually(lambda: reader._table.newest() == offset["snapshot"])
     for _ in range(3):
         assert reader.latestOffset(offset, ReadAllAvailable()) == offset
         time.sleep(0.1)

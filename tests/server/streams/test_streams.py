@@ -42,13 +42,13 @@ def lake(gateway: Gateway) -> Lake:
 
 
 def sql(url: str, text: str) -> Any:
-    answer = httpx.post(f"{url}/sql", content=text.encode(), timeout=30)
+    answer = httpx.post(f"{url}/sql", content=text.encode(), timeout=120)
     assert answer.status_code == 200, answer.text
     return answer.json()["rows"]
 
 
 def refusal(url: str, text: str) -> str:
-    answer = httpx.post(f"{url}/sql", params={"mode": "streaming"}, content=text.encode(), timeout=30)
+    answer = httpx.post(f"{url}/sql", params={"mode": "streaming"}, content=text.encode(), timeout=120)
     assert answer.status_code >= 400, answer.text
     return str(answer.json()["detail"])
 
@@ -77,7 +77,7 @@ def test_an_answer_of_so_many_rows_ends_with_the_last_of_them(url: str) -> None:
     """It stayed open until somebody committed another row."""
     sql(url, QUEUE)
     insert(url, 1, 2)
-    answer = httpx.post(f"{url}/sql", params={"mode": "streaming", "max_rows": "2"}, content=b"SELECT id FROM t", timeout=30)
+    answer = httpx.post(f"{url}/sql", params={"mode": "streaming", "max_rows": "2"}, content=b"SELECT id FROM t", timeout=120)
     assert (answer.status_code, answer.text.split()) == (200, ['{"id":1}', '{"id":2}'])
 
 
@@ -101,7 +101,7 @@ def test_every_way_to_say_streaming(url: str, way: str) -> None:
         body["statement"] = f"SET 'execution.runtime-mode' = 'streaming'; {select}"
     elif way != "parameter":
         body |= {"mode": "streaming"} if way == "member" else {"settings": {"execution.runtime-mode": "streaming"}}
-    answer = httpx.post(f"{url}/sql", json=body, params={"mode": "streaming"} if way == "parameter" else None, timeout=30)
+    answer = httpx.post(f"{url}/sql", json=body, params={"mode": "streaming"} if way == "parameter" else None, timeout=120)
     assert answer.headers["content-type"] == "application/x-ndjson"
     assert answer.text.split() == ['{"id":1}', '{"id":2}']
     assert httpx.post(f"{url}/sql", params={"mode": "endless"}, content=select.encode()).status_code == 400
@@ -134,8 +134,8 @@ def test_pages_by_token_in_the_flink_protocol(url: str, gateway: Gateway) -> Non
     operation = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
     at, found, sent = f"/v2/sessions/{session}/operations/{operation}/result/0?rowFormat=JSON", [], False
     for _ in range(100):
-        page = httpx.get(f"{url}{at}", timeout=30).json()
-        assert page == httpx.get(f"{url}{at}", timeout=30).json() or page["resultType"] == "NOT_READY"
+        page = httpx.get(f"{url}{at}", timeout=120).json()
+        assert page == httpx.get(f"{url}{at}", timeout=120).json() or page["resultType"] == "NOT_READY"
         assert page["resultType"] in ("PAYLOAD", "NOT_READY"), page
         found += [row["fields"][0] for row in page.get("results", {"data": []})["data"]]
         if found == [1] and not sent:
@@ -159,11 +159,11 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
         statement = {"statement": f"SELECT id FROM t {NO_POLL}"}
         handle = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
         places.append(f"{url}/v2/sessions/{session}/operations/{handle}/result/")
-    assert httpx.get(f"{places[0]}0", timeout=30).json()["results"]["data"] == []  # after a while, without rows
+    assert httpx.get(f"{places[0]}0", timeout=120).json()["results"]["data"] == []  # after a while, without rows
 
     async def ask() -> list[Any]:
         limits = httpx.Limits(max_connections=60)
-        async with httpx.AsyncClient(timeout=30, limits=limits) as client:
+        async with httpx.AsyncClient(timeout=120, limits=limits) as client:
             secret = re.search('name="_csrf" value="([^"]+)"', (await client.get(f"{url}/ui/sql")).text)
             assert secret is not None
             form = {"statement": f"SELECT id FROM t {NO_POLL}", "live": "yes", "_csrf": secret[1]}
@@ -181,7 +181,7 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
     for number in late:
         token = 2 if number == 0 else 1
         while not found[number]:
-            found[number] = httpx.get(f"{places[number]}{token}", timeout=30).json()["results"]["data"]
+            found[number] = httpx.get(f"{places[number]}{token}", timeout=120).json()["results"]["data"]
             token += 1
     assert [[row["fields"] for row in rows] for rows in found] == [[[7]]] * 24
     assert all(answer.status_code == 200 and "<td" in answer.text for answer in answers[24:]), answers[24].text
@@ -189,10 +189,10 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
     statement = {"statement": f"SELECT id FROM t {NO_POLL.replace('1 h', '200 ms')}"}
     handle = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
     place = f"{url}/v2/sessions/{session}/operations/{handle}/result/"
-    assert httpx.get(f"{place}0", timeout=30).json()["results"]["data"] == []
+    assert httpx.get(f"{place}0", timeout=120).json()["results"]["data"] == []
     sql(url, "DROP TABLE t")
     token = 1
-    while (gone := httpx.get(f"{place}{token}", timeout=30)).status_code == 200:  # a page without rows, where it had not heard of it yet
+    while (gone := httpx.get(f"{place}{token}", timeout=120)).status_code == 200:  # a page without rows, where it had not heard of it yet
         token += 1
     assert gone.status_code == 500  # as all failures of statements in this protocol
     assert "Table default.t does not exist." in gone.json()["errors"][1]
@@ -391,7 +391,7 @@ def test_a_slow_client_slows_only_itself(url: str) -> None:
             for number in range(50):
                 rows = json.dumps({"id": number, "word": big})
                 headers = {"Content-Type": "application/x-ndjson"}
-                assert httpx.post(f"{url}/tables/default/t/rows", content=rows, headers=headers, timeout=30).status_code == 200
+                assert httpx.post(f"{url}/tables/default/t/rows", content=rows, headers=headers, timeout=120).status_code == 200
             assert [row["id"] for row in quick.rows(50)] == list(range(50))
             # Of the 20 MB the slow client has not read, and reads none of meanwhile.
             assert eventually(lambda: pa.total_allocated_bytes() - before < 8_000_000, 60)

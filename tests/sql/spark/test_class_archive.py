@@ -85,7 +85,7 @@ def test_it_is_made_once_spark_has_nothing_to_do_and_the_disk_has_space(tmp_path
 
     archive = ClassArchive(tmp_path / "classes", space=space)
     archive.make_when_calm(lambda options: Launched(options, b"classes"), threading.Event(), lambda: next(calm))
-    eventually(lambda: archive.path() is not None, seconds=30)
+    assert eventually(lambda: archive.path() is not None)
     assert asked == [class_archive.MOST_BYTES] * 2
     assert next(calm, None) is None
 
