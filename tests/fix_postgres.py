@@ -13,7 +13,6 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus
-from psycopg.pq.abc import PGconn
 
 from migrations import upgrade
 from server.process.postgres import EmbeddedPostgres
@@ -78,55 +77,77 @@ def _drop(name: str) -> bytes:
     return f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode()
 
 
+class _Background:
+    """Runs a statement while something else is done, each on one connection that is made anew where Postgres has come back."""
+
+    def __init__(self, server_dsn: str) -> None:
+        self._server_dsn = server_dsn
+        self._connection = self._connected()
+
+    def _connected(self) -> psycopg.Connection:
+        return psycopg.connect(self._server_dsn, autocommit=True)
+
+    def begin(self, statement: bytes) -> None:
+        """Send one; the last is done."""
+        if self._connection.closed:
+            self._connection = self._connected()
+        self._connection.pgconn.send_query(statement)
+        self._connection.pgconn.flush()
+
+    def wait(self) -> None:
+        """Until what was sent is done; raises `RuntimeError` with Postgres's words where it failed."""
+        connection, problem = self._connection.pgconn, ""
+        while True:
+            while connection.is_busy():
+                select.select([connection.socket], [], [])
+                connection.consume_input()
+            if (result := connection.get_result()) is None:
+                break
+            if result.status != ExecStatus.COMMAND_OK:
+                problem = result.get_error_message()
+        if problem:
+            raise RuntimeError(problem)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class _Databases:
     """Databases cloned from one template: the next one is made, and the last one dropped, while a test runs."""
 
     def __init__(self, server_dsn: str, template: str) -> None:
         self._server_dsn, self._template = server_dsn, template
-        self._making, self._dropping = (psycopg.connect(server_dsn, autocommit=True) for _ in range(2))
+        self._making, self._dropping = _Background(server_dsn), _Background(server_dsn)
         self._next = self._begin()
 
     def _begin(self) -> str:
         name, create = _clone(self._template)
-        _send(self._making.pgconn, create)
+        self._making.begin(create)
         return name
 
     @contextmanager
     def database(self) -> Iterator[str]:
         """The DSN of one that is nobody else's."""
-        _wait(self._making.pgconn)
-        name, self._next = self._next, self._begin()
+        try:
+            self._making.wait()
+        finally:  # also where that one could not be made: the next test is to have its own
+            name, self._next = self._next, self._begin()
         yield make_conninfo(self._server_dsn, dbname=name)
         self._drop(name)
 
     def _drop(self, name: str) -> None:
-        _wait(self._dropping.pgconn)
-        _send(self._dropping.pgconn, _drop(name))
+        try:
+            self._dropping.wait()
+        finally:
+            self._dropping.begin(_drop(name))
 
     def close(self) -> None:
         """Drop the one that nobody took."""
-        _wait(self._making.pgconn)
+        self._making.wait()
         self._drop(self._next)
-        _wait(self._dropping.pgconn)
+        self._dropping.wait()
         self._making.close()
         self._dropping.close()
-
-
-def _send(connection: PGconn, statement: bytes) -> None:
-    connection.send_query(statement)
-    connection.flush()
-
-
-def _wait(connection: PGconn) -> None:
-    """Until what was sent is done; raises `RuntimeError` with Postgres's words where it failed."""
-    while True:
-        while connection.is_busy():
-            select.select([connection.socket], [], [])
-            connection.consume_input()
-        if (result := connection.get_result()) is None:
-            return
-        if result.status != ExecStatus.COMMAND_OK:
-            raise RuntimeError(result.get_error_message())
 
 
 @pytest.fixture(scope="session")
