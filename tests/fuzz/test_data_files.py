@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -82,7 +83,8 @@ def _run(format_: str, first: int, last: int, directory: Path) -> None:
         finally:
             if child.poll() is None:
                 for process in (*psutil.Process(child.pid).children(recursive=True), psutil.Process(child.pid)):
-                    process.kill()
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
                 child.wait()
     words = told.read_text(errors="replace")
     assert status == 0, words[-3_000:]

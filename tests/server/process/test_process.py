@@ -114,6 +114,7 @@ def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) 
     begun = httpx.get(f"{server.url}/readyz", timeout=60)
     assert (begun.status_code, begun.json()["spark"]["ok"]) in ((503, False), (200, True)), "it takes longer, unless who asks comes late"
     server.wait_for_spark()  # which asks it nothing
+    assert httpx.get(f"{server.url}/readyz", timeout=60).json()["spark"] == {"ok": True}
     assert len(server.jvms()) == 1
     told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, Flight's, and nothing of Spark's
     assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur", "Arrow"]

@@ -343,13 +343,27 @@ def test_flinks_cancel_waits_for_what_is_being_committed(client: FlaskClient, st
     assert client.get(status).get_json() == {"status": "FINISHED"}
 
 
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """How long this thread waits for operations, which it does not; others of this process do."""
+    told: list[float | None] = []
+    wait, own = Operation.wait, threading.current_thread()
+
+    def noted(operation: Operation, seconds: float | None) -> bool:
+        if threading.current_thread() is not own:
+            return wait(operation, seconds)
+        told.append(seconds)
+        return False
+
+    monkeypatch.setattr(Operation, "wait", noted)
+    return told
+
+
 def test_who_waits_beyond_the_places_is_answered_at_once(
     opened: Endpoints, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each waiting request holds a thread; one caller could take them all."""
     services = opened.app.extensions[EXTENSION]
-    waited: list[float | None] = []
-    monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
+    waited = waits(monkeypatch)
     statement = submit(client, "SELECT held()").get_json()["statementId"]
     with ExitStack() as places:
         while places.enter_context(services.may_wait(ADMINISTRATOR)):
@@ -368,8 +382,7 @@ def test_pages_of_flinks_protocol_wait_on_the_same_places(
     session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
     submitted = client.post(f"/v2/sessions/{session}/statements", json={"statement": "SELECT held()"}).get_json()
     page = f"/v2/sessions/{session}/operations/{submitted['operationHandle']}/result/0"
-    waited: list[float | None] = []
-    monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
+    waited = waits(monkeypatch)
     with ExitStack() as places:
         while places.enter_context(services.may_wait(ADMINISTRATOR)):
             pass
