@@ -24,15 +24,20 @@ def statements(page: str) -> list[str]:
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ["sql.md", "maintenance.md"])
 def test_the_examples_run_from_top_to_bottom(server: RunningServer, page: str) -> None:
-    database = "default"
-    for statement in statements(page):
-        response = server.post(f"USE {database};\n{statement}")
-        assert response.status_code == 200, f"{statement}\n{response.text}"
-        assert "error" not in response.json(), f"{statement}\n{response.text}"
-        if found := re.fullmatch(r"USE (\w+);?", statement.strip()):
-            database = found[1]
-    assert len(statements(page)) > 40
-    server.sql(f"DROP DATABASE {database} CASCADE")  # others of this server's tests find what they made themselves
+    database, texts = "default", statements(page)
+    made = [found[1] for text in texts if (found := re.match(r"CREATE DATABASE (?:IF NOT EXISTS )?(\w+)", text.strip()))]
+    try:
+        for statement in texts:
+            response = server.post(f"USE {database};\n{statement}")
+            assert response.status_code == 200, f"{statement}\n{response.text}"
+            assert "error" not in response.json(), f"{statement}\n{response.text}"
+            if found := re.fullmatch(r"USE (\w+);?", statement.strip()):
+                database = found[1]
+    finally:
+        for name in made:  # others of this server's tests find what they made themselves
+            server.sql(f"DROP DATABASE IF EXISTS {name} CASCADE")
+    assert database in made
+    assert len(texts) > 40
 
 
 def test_every_procedure_has_an_example() -> None:
