@@ -22,6 +22,10 @@ class SparkConnector:
         """A streaming frame of all that is there and comes, under the table's columns."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not read; it only takes rows.")
 
+    def ends_event_time(self, table: ConnectorTable) -> bool:
+        """Whether `follow` ends with a row that ends event time (`END_OF_TIME`) and is none of the table's."""
+        return False
+
     def partitions(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> list[str]:
         """Names of the partitions there are whose rows each come in an order of their own; `follow` tells them in `PARTITION`."""
         return []

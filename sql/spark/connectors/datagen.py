@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from model.errors import InvalidOption
+from model.options.watermark import END_OF_TIME
 from model.schema.types import (
     ArrayType,
     BinaryType,
@@ -36,9 +37,12 @@ from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.datagen import NUMBER_OF_ROWS, ROWS_PER_SECOND, SCAN_PARALLELISM, FieldRule, integer_limits, row_count, rules_of
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.executors.row_numbers import MICROS, RowNumbers
+from sql.spark.read.reads import named
 from sql.spark.read.types import to_spark
+from sql.spark.session.zone import plain
 
 _DAY = 86_400
+_IS_LAST = "__sluice_is_last"
 
 
 class SparkDatagen(SparkConnector):
@@ -54,18 +58,43 @@ class SparkDatagen(SparkConnector):
         return _made(numbers.select(F.col("id").alias("n"), F.lit(now).alias("at")), table)
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
-        """So many rows each second."""
+        """So many rows each second, and where there is a watermark one more behind the last."""
         session.dataSource.register(RowNumbers)
         reader = session.readStream.format(RowNumbers.name()).option("speed", ROWS_PER_SECOND.read(table.options))
         reader = reader.option("tasks", SCAN_PARALLELISM.read(table.options) or session.sparkContext.defaultParallelism)
         count = row_count(table)
-        return _made((reader if count is None else reader.option("count", count)).load(), table)
+        if count is None:
+            return _made(reader.load(), table)
+        reader = reader.option("count", count)
+        if not self.ends_event_time(table):
+            return _made(reader.load(), table)
+        return _made_to_the_end(reader.option("lastNumber", "true").load(), table, count)
+
+    def ends_event_time(self, table: ConnectorTable) -> bool:
+        """Where its rows have an end."""
+        return table.watermark is not None and row_count(table) is not None
 
 
 def _made(numbers: DataFrame, table: ConnectorTable) -> DataFrame:
-    rules = {rule.path: rule for rule in rules_of(table)}
     frame = numbers if (count := row_count(table)) is None else numbers.where(F.col("n") < count)
-    return frame.select(*[_value(rules[column.name], rules).alias(column.name) for column in table.columns])
+    return frame.select(*_values(table))
+
+
+def _made_to_the_end(numbers: DataFrame, table: ConnectorTable, count: int) -> DataFrame:
+    """The rows of all numbers before the count, and for that one the row that ends event time."""
+    assert table.watermark is not None
+    column, is_last = table.watermark.column, F.col(_IS_LAST)
+    frame = numbers.where(F.col("n") <= count).withColumn(_IS_LAST, F.col("n") == count)
+    frame = frame.withColumn("n", F.when(is_last, 0).otherwise(F.col("n")))  # of the count itself a sequence may have no value
+    frame = frame.select(*_values(table), _IS_LAST)
+    with plain(frame.sparkSession):
+        end = F.timestamp_millis(F.lit(END_OF_TIME)).cast(frame.schema[column].dataType)
+        return frame.withColumn(column, F.when(is_last, end).otherwise(named(column))).drop(_IS_LAST)
+
+
+def _values(table: ConnectorTable) -> list[Column]:
+    rules = {rule.path: rule for rule in rules_of(table)}
+    return [_value(rules[column.name], rules).alias(column.name) for column in table.columns]
 
 
 def _value(rule: FieldRule, rules: dict[str, FieldRule], salt: Column | None = None) -> Column:

@@ -29,9 +29,14 @@ class RowNumbers(DataSource):
         return _SCHEMA
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """What counts."""
+        """What counts; with ``lastNumber`` the count itself comes, too, behind all others, and again where a query starts again."""
         count = self.options.get("count")
-        return _Counter(speed=int(self.options["speed"]), tasks=int(self.options["tasks"]), count=None if count is None else int(count))
+        return _Counter(
+            speed=int(self.options["speed"]),
+            tasks=int(self.options["tasks"]),
+            count=None if count is None else int(count),
+            last_number=self.options.get("lastNumber") == "true",
+        )
 
 
 class _Range(InputPartition):
@@ -42,12 +47,16 @@ class _Range(InputPartition):
 
 
 class _Counter(DataSourceStreamReader):
-    """Its offset is the next number and the moment the one before was made; a stopped stream makes up for nothing."""
+    """Its offset is the next number and the moment the one before was made; a stopped stream makes up for nothing.
 
-    def __init__(self, *, speed: int, tasks: int, count: int | None) -> None:
+    The last number does not move it, so that a query whose count has grown by its next start goes on with that number's row.
+    """
+
+    def __init__(self, *, speed: int, tasks: int, count: int | None, last_number: bool = False) -> None:
         self._speed = speed
         self._tasks = tasks
         self._count = count
+        self._last = count if last_number else None
         self._begun: tuple[int, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
@@ -56,17 +65,23 @@ class _Counter(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """The rows due by now, counted from when this process began to count."""
         now = int(time.time() * MICROS)
-        if self._begun is None:
-            self._begun = (start["next"], now)
+        is_first, self._begun = self._begun is None, self._begun or (start["next"], now)
+        if self._last is not None and start["next"] >= self._last:
+            # A batch of its own, so that the one before is told with a watermark of its rows. Spark forgets the watermarks of its
+            # sources when it stops: what ends them is told again.
+            is_told = "end" in start and not is_first
+            return start if is_told else {"next": start["next"], "at": max(now, start["at"] + 1), "end": True}
         due = self._begun[0] + (now - self._begun[1]) * self._speed // MICROS
         due = due if self._count is None else min(due, self._count)
         if due == start["next"]:
             return start
         made = {"next": due, "at": max(now, start["at"])}
-        return made | {"end": True} if due == self._count else made
+        return made | {"end": True} if due == self._count and self._last is None else made
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = (start["next"], start["at"]), (end["next"], end["at"])
+        if self._last is not None and first[0] == last[0]:
+            return [_Range(self._last, self._last + 1, (self._last, end["at"]), (self._last + 1, end["at"]))] if "end" in end else []
         bounds = [first[0] + (last[0] - first[0]) * task // self._tasks for task in range(self._tasks + 1)]
         return [_Range(low, high, first, last) for low, high in pairwise(bounds) if low < high]
 

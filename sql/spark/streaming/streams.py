@@ -114,7 +114,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
             if len(names) > 1:
                 partitions = Partitions(names, idle_timeout(own.options), context.spool)
                 topics.append(partitions)
-        return with_watermark(frame, own.watermark, partitions=partitions)
+        return with_watermark(frame, own.watermark, ends=source.ends_event_time(own), partitions=partitions)
     if is_system(reference.parts):
         raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
     if reference.as_of is not None:
