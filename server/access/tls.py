@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -96,3 +97,16 @@ def speaks_tls(connection: socket.socket) -> bool:
 def peek(connection: socket.socket) -> bytes:
     """The next byte as it came over the wire, left where it is; empty where the peer has closed."""
     return connection.recv(1, socket.MSG_PEEK)
+
+
+def all_sent(transport: asyncio.Transport) -> bool:
+    """Whether the kernel has all that was written, over TLS or not; False, too, where nobody can tell.
+
+    A transport of TLS does not count what it has encrypted, which waits in the one below it.
+    """
+    if transport.get_write_buffer_size():
+        return False
+    if transport.get_extra_info("sslcontext") is None:
+        return True
+    below = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)  # nothing public leads to it
+    return below is not None and not below.get_write_buffer_size()

@@ -11,6 +11,7 @@ from typing import cast
 
 import httptools
 
+from server.access.tls import all_sent
 from server.http.answer import Answer
 from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
@@ -84,8 +85,7 @@ class Connection(asyncio.Protocol):
         self._tell(self, True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
-        self.deadline = math.inf
+        self.lost, self.deadline = True, math.inf
         self._gate.leave(self)
         self._tell(self, False)
         self._leave()
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         """Until when something must move."""
         now = self._loop.time()
         if self._closing:
-            is_sent = self._transport is not None and not self._transport.get_write_buffer_size()
+            is_sent = self._transport is not None and all_sent(self._transport)
             self.deadline = now + (_STOP_LINGER_SECONDS if self._stopping and is_sent else _LINGER_SECONDS)
         elif self.jammed or self._coming is not None:
             self.deadline = now + self._site.stall

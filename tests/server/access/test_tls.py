@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 import trustme
 
 import server.access.tls
+import server.http.connection
+import server.http.listener
 from gateway.gateway import Gateway
 from model.errors import InvalidOption
 from server.access.tls import TlsFiles
@@ -208,6 +211,38 @@ def test_a_stop_does_not_wait_for_handshakes(files: Files, tmp_path: Path) -> No
         assert time.monotonic() - begun < 30
         with contextlib.suppress(ConnectionResetError):  # closed before the bytes of the handshake had been read
             assert rest(client) == b""
+
+
+def test_a_stop_lets_an_answer_go_out_to_a_client_that_is_slow(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is encrypted and lies in the socket's own transport was taken for sent, and cut after a second."""
+    monkeypatch.setattr(server.http.connection, "_STOP_LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(server.http.listener, "_LOOK_SECONDS", 0.05)
+    site = Site(tmp_path, tls=TlsFiles(files.certificate, files.key))
+    body = bytes(16 << 20)  # much more than kernels keep
+    with files.trusting().wrap_socket(site.connect(), server_hostname="127.0.0.1") as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        client.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        first = client.recv(1)  # all of it is written by then
+        stopping = threading.Thread(target=site.stop)
+        stopping.start()
+        stopping.join(1)
+        assert stopping.is_alive()
+        assert (first + rest(client)).endswith(b"\r\n\r\n" + body)
+    stopping.join(60)
+    assert not stopping.is_alive()
+
+
+def test_a_stop_waits_a_moment_for_one_that_was_refused_and_does_not_close(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.http.listener")
+    site = Site(tmp_path, tls=TlsFiles(files.certificate, files.key), SLUICE_DRAIN_SECONDS="8")
+    with files.trusting().wrap_socket(site.connect(), server_hostname="127.0.0.1") as client:
+        client.sendall(b"no request\r\n\r\n")
+        first = client.recv(1)
+        site.stop()
+        assert (first + rest(client)).startswith(b"HTTP/1.1 400 ")
+    assert "are cut" not in caplog.text
 
 
 def closed(client: socket.socket) -> bool:
