@@ -152,18 +152,22 @@ def _decode(body: bytes, type_: DataType, wanted: Collection[bytes | None] | Non
     if has_nulls:
         places[None] = struct.unpack_from(">ii", body, at)
         at += 8
-    (count,) = struct.unpack_from(">i", body, at)
+    (block_count,) = struct.unpack_from(">i", body, at)
     at += 4
     blocks: list[tuple[bytes, int]] = []
-    for number in range(count):
+    for number in range(block_count):
         _require_at_most(most, number)
         first, at = _key(body, at, type_)
         blocks.append((first, struct.unpack_from(">i", body, at)[0]))
         at += 4
     (size,) = struct.unpack_from(">i", body, at)
     start = at + 4
-    entries = _entries(body, start, count, type_) if wanted is None else _wanted_entries(body, start, blocks, type_, wanted)
-    for number, (value, place) in enumerate(entries):
+    spans = list(pairwise((*(start + offset for _, offset in blocks), start + size)))
+    if any(begin < start for begin, _ in spans) or (count and not spans):
+        raise UnreadableIndex("the bitmap index does not list its blocks")
+    if wanted is not None:
+        spans = _wanted_spans(body, [first for first, _ in blocks], spans, type_, wanted)
+    for number, (value, place) in enumerate(_entries(body, spans, type_)):
         _require_at_most(most, number)
         places[value] = place
     return BitmapIndex(rows, places, body[start + size :])
@@ -174,27 +178,26 @@ def _require_at_most(values: int, number: int) -> None:
         raise UnreadableIndex(f"a bitmap index of more than {values:,} values")
 
 
-def _wanted_entries(
-    body: bytes, start: int, blocks: Sequence[tuple[bytes, int]], type_: DataType, wanted: Collection[bytes | None]
-) -> Iterator[tuple[bytes, tuple[int, int]]]:
-    """What the blocks hold that may have wanted values, each told by its first value and its place; all where these do not ascend.
+def _wanted_spans(
+    body: bytes, firsts: Sequence[bytes], spans: Sequence[tuple[int, int]], type_: DataType, wanted: Collection[bytes | None]
+) -> list[tuple[int, int]]:
+    """Begin and end of the blocks that may have wanted values, each told by its first value; of all where these do not ascend.
 
     The list has to agree with each block that is read and the one behind it: a value looked for in another's place is none.
     """
-    firsts = [key_order(type_, first) for first, _ in blocks]
-    if any(other <= one for one, other in pairwise(firsts)):  # type: ignore[operator] # the values of a column have one kind
-        return _entries(body, start, len(blocks), type_)
-    near = {bisect_right(firsts, key_order(type_, key)) - 1 for key in wanted if key is not None}
-    for number in {number for at in near for number in (at, at + 1) if 0 <= number < len(blocks)}:
-        first, offset = blocks[number]
-        if offset < 0 or next(_entries(body, start + offset, 1, type_), (None,))[0] != first:
+    ordered = [key_order(type_, first) for first in firsts]
+    if any(other <= one for one, other in pairwise(ordered)):  # type: ignore[operator] # the values of a column have one kind
+        return list(spans)
+    near = {bisect_right(ordered, key_order(type_, key)) - 1 for key in wanted if key is not None}
+    for number in {number for at in near for number in (at, at + 1) if 0 <= number < len(spans)}:
+        if next(_entries(body, [spans[number]], type_), (None,))[0] != firsts[number]:
             raise UnreadableIndex("the bitmap index lists a block that begins otherwise")
-    chosen = [start + blocks[number][1] for number in sorted(near) if number >= 0]
-    return (entry for at in chosen for entry in _entries(body, at, 1, type_))
+    return [spans[number] for number in sorted(near) if number >= 0]
 
 
-def _entries(body: bytes, at: int, blocks: int, type_: DataType) -> Iterator[tuple[bytes, tuple[int, int]]]:
-    for _ in range(blocks):
+def _entries(body: bytes, spans: Sequence[tuple[int, int]], type_: DataType) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    """What the blocks hold that begin and end there; raises `UnreadableIndex` behind one that ends elsewhere: it would hide rows."""
+    for at, end in spans:
         (count,) = struct.unpack_from(">i", body, at)
         at += 4
         for _ in range(count):
@@ -202,6 +205,8 @@ def _entries(body: bytes, at: int, blocks: int, type_: DataType) -> Iterator[tup
             offset, length = struct.unpack_from(">ii", body, at)
             yield key, (offset, length)
             at += 8
+        if at != end:
+            raise UnreadableIndex("a block of the bitmap index ends elsewhere")
 
 
 def _with_lengths(places: Mapping[bytes | None, tuple[int, int | None]]) -> dict[bytes | None, tuple[int, int | None]]:

@@ -135,20 +135,49 @@ def test_of_a_large_bitmap_index_no_more_than_a_query_needs_is_decoded(version: 
 
 
 def test_a_block_of_a_bitmap_index_that_begins_otherwise_hides_no_row() -> None:
-    """Whatever bit of the list of blocks is another: the values in it are found, or the index is told to be none."""
+    """Whatever bit of the list of blocks, or of their size, is another: the values in it are found, or the index is told to be none."""
     type_, values = typed("INT"), list(range(0, 120, 3))
     builder = BitmapBuilder(type_, settings(BITMAP, version=2, index_block_size=64))
     builder.add(pa.array(values, pa.int32()))
     body = builder.body()
     (blocks,) = struct.unpack_from(">i", body, 10)
     assert blocks > 5
-    for bit in range(14 * 8, (14 + 8 * blocks) * 8):
+    for bit in range(10 * 8, (14 + 8 * blocks + 4) * 8):
         changed = bytearray(body)
         changed[bit // 8] ^= 1 << bit % 8
         for at, value in enumerate(values):
             key = struct.pack(">i", value)
             with contextlib.suppress(UnreadableIndex):
                 assert list(BitmapIndex.decode(bytes(changed), type_, wanted=[key]).having([key])) == [at]
+
+
+def test_a_block_of_a_bitmap_index_with_another_count_hides_no_row() -> None:
+    """Whatever bit of a block's count is another, the last block's too: its values are found, or the index is told to be none."""
+    type_, values = typed("INT"), list(range(0, 120, 3))
+    builder = BitmapBuilder(type_, settings(BITMAP, version=2, index_block_size=64))
+    builder.add(pa.array(values, pa.int32()))
+    body = builder.body()
+    (blocks,) = struct.unpack_from(">i", body, 10)
+    start = 14 + 8 * blocks + 4
+    told = 0
+    for number in range(blocks):
+        first, offset = struct.unpack_from(">ii", body, 14 + 8 * number)
+        (count,) = struct.unpack_from(">i", body, start + offset)
+        assert count > 1
+        for bit in range(32):
+            changed = bytearray(body)
+            changed[start + offset : start + offset + 4] = struct.pack(">I", count ^ 1 << bit)
+            for at, value in enumerate(values):
+                key = struct.pack(">i", value)
+                for wanted in ([key], None):
+                    try:
+                        assert list(BitmapIndex.decode(bytes(changed), type_, wanted=wanted).having([key])) == [at]
+                    except UnreadableIndex:
+                        told += 1
+                    else:
+                        assert wanted is not None
+                        assert not first <= value < first + 3 * count  # another block was asked
+    assert told
 
 
 COMPARED: dict[Op, Callable[[Any, Any], bool]] = {
