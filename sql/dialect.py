@@ -45,7 +45,7 @@ _UNFINISHED = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>"
 """sqlglot's words, which name its own classes, for an operator or a clause that ends too early."""
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
-_MOST_NESTED_TYPES = 50
+MOST_NESTED_TYPES = 50
 """The parser reads the inside of a type anew at each level."""
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _NESTED_TYPES = frozenset({TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT, TokenType.ROW})
@@ -389,7 +389,7 @@ def _check_nesting(tokens: list[Token]) -> None:
     for token, following in pairwise(tokens):
         if token.token_type in _NESTED_TYPES and following.token_type == TokenType.LT:
             types += 1
-            if types > _MOST_NESTED_TYPES:
+            if types > MOST_NESTED_TYPES:
                 raise SqlSyntaxError("A type is nested too deeply.", line=token.line, fragment=token.text)
         elif types and token.token_type == TokenType.GT:
             types -= 1

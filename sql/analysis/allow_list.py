@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -63,16 +64,27 @@ _DECIMALS = re.compile(r"\b(decimal|dec|numeric|char|varchar|time|timestamp\w*)\
 
 def checked_sql(tree: exp.Expr, views: Collection[str]) -> str:
     """The Spark SQL of a query over these views; the tree is not changed. Raises `UnsupportedStatement` naming what is not allowed."""
-    ready = to_spark(tree.copy())
-    if not is_query(ready):
-        raise UnsupportedStatement(f"{ready.key.upper()} is not a query and is not run.")
-    return _checked(ready, views)
+    with _not_too_deep():
+        ready = to_spark(tree.copy())
+        if not is_query(ready):
+            raise UnsupportedStatement(f"{ready.key.upper()} is not a query and is not run.")
+        return _checked(ready, views)
 
 
 def checked_expression(tree: exp.Expr) -> str:
     """The Spark SQL of one expression over columns; raises `UnsupportedStatement`."""
     # In parentheses: what is guarded is put in another's place, which a node without a parent has none of.
-    return _checked(exp.Paren(this=to_spark(tree.copy())), ())
+    with _not_too_deep():
+        return _checked(exp.Paren(this=to_spark(tree.copy())), ())
+
+
+@contextmanager
+def _not_too_deep() -> Iterator[None]:
+    """What is put around the casts to a nested type, and around `from_json`, is several times as deep as the type."""
+    try:
+        yield
+    except RecursionError as problem:
+        raise UnsupportedStatement("The statement is nested too deeply.") from problem
 
 
 def _checked(ready: exp.Expr, views: Collection[str]) -> str:

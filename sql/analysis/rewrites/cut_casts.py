@@ -13,6 +13,8 @@ TEXTS = frozenset({exp.DType.CHAR, exp.DType.VARCHAR})
 BYTES = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
 TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
 _FILLED = frozenset({exp.DType.CHAR, exp.DType.BINARY})
+_INSIDE = {exp.DType.ARRAY: 1, exp.DType.MAP: 2}
+"""How many types an ARRAY or a MAP has inside."""
 FINEST = 6
 """Digits of a second that are kept."""
 
@@ -48,7 +50,8 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
     """A value that Spark has cast to a type, cut as the type says, also inside ARRAY, MAP and ROW; None where nothing is to be cut.
 
     A map's keys have to differ when they are cast, and what is NOT NULL inside has to be something. The value stands in it once.
-    Raises `UnsupportedType` for lengths and precisions that no value has, and for a ROW whose fields have no names.
+    Raises `UnsupportedType` for lengths and precisions that no value has, for a ROW whose fields have no names, and for an ARRAY
+    or a MAP without the types inside.
     """
     kind = type_.this
     if kind in TEXTS or (kind in BYTES and type_.expressions):
@@ -59,6 +62,8 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
         return None
     if kind == exp.DType.STRUCT:
         return _cut_row(value, type_, depth)
+    if len(type_.expressions) != _INSIDE.get(kind):
+        raise UnsupportedType(f"There is no type {type_.sql('spark')}; there are ARRAY<t> and MAP<k, v>.")
     one, other = exp.to_identifier(f"__cut{depth}"), exp.to_identifier(f"__other{depth}")
     inside = [_part(one, part, depth, required=_is_required_element(part)) for part in type_.expressions]
     if kind == exp.DType.MAP:

@@ -59,11 +59,61 @@ def test_a_row_is_filled_up_as_far_as_a_text_alone(type_: str) -> None:
     assert "rpad" in checked_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"), {"t"})
 
 
-@pytest.mark.parametrize("schema", ["a MAP<STRING, VOID>", "a MAP<STRING, NULLS>, b MAP<STRING, INT>", "MAP<STRING, INT>, 7 x INT, b MAP<"])
+@pytest.mark.parametrize("type_", ["ARRAY", "MAP", "MAP<INT>", "MAP<INT, INT, INT>", "ARRAY<INT, INT>", "OBJECT", "UNION", "LIST<INT>"])
+@pytest.mark.parametrize("within", ["{}", "ROW<a ARRAY<{}>>"])
+def test_an_array_or_a_map_without_its_types_is_refused(type_: str, within: str) -> None:
+    with pytest.raises(UnsupportedType, match=f"There is no type {type_}; there are ARRAY<t> and MAP<k, v>"):
+        spark_sql(parse_one(f"SELECT CAST(a AS {within.format(type_)}) FROM t"))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "a MAP<STRING, NULLABLE<INT>>",
+        "m MAP<STRING, INT>, a ARRAY<>",
+        "m MAP<STRING, INT>, a MAP<INT>",
+        "m MAP<STRING, INT>, a STRUCT<INT>",
+        "m MAP<STRING, INT>, a INT b MAP<STRING, INT>",
+        "m MAP<STRING, INT>, a-b INT",
+        "m MAP<STRING, INT> /* /* */ */",
+        "MAP<STRING, INT>, 7 x INT, b MAP<",
+    ],
+)
 def test_a_schema_with_a_map_that_nobody_reads_is_refused(schema: str) -> None:
     """The keys of its map could not be kept apart."""
-    with pytest.raises(UnsupportedStatement, match=f"from_json reads no schema such as '{schema}'"):
+    with pytest.raises(UnsupportedStatement, match="from_json reads no schema such as") as refused:
         checked_sql(parse_one(f"SELECT from_json(a, '{schema}') FROM t"), {"t"})
+    assert f"'{schema}'" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "m MAP<STRING, INT>, a ARRAY",  # what is no type is Spark's to tell
+        "m MAP<STRING, INT>, a MAP",
+        "m MAP<STRING, INT>, a OBJECT, u UNION",
+        "m MAP<STRING, VOID>, v VARIANT, i INTERVAL DAY TO SECOND, s STRING COLLATE UTF8_LCASE, e STRUCT<>",
+        "select INT, not DECIMAL(10, 2) NOT NULL COMMENT \\'a, b MAP<\\', m MAP<STRING, INT>",
+        "MAP/**/<STRING, INT>",
+        "m MAP -- x, y <\n<STRING, INT>",
+        "STRUCT<m: /* >, */ MAP<STRING, INT>>",
+        "`x` MAP<STRING, INT> COMMENT r\\'\\\\\\', `m` MAP<STRING, INT>",
+    ],
+)
+def test_the_keys_of_each_schema_that_spark_reads_are_kept_apart(schema: str) -> None:
+    assert "transform_keys" in checked_sql(parse_one(f"SELECT from_json(a, '{schema}') FROM t"), {"t"})
+
+
+def test_maps_in_each_other_without_end_are_refused() -> None:
+    def nested(types: int) -> str:
+        return "MAP<STRING, " * types + "INT" + ">" * types
+
+    assert checked_sql(parse_one(f"SELECT from_json(a, '{nested(10)}') FROM t"), {"t"}).count("transform_keys") == 10
+    with pytest.raises(UnsupportedStatement, match="no schema with a MAP and more than 50 types inside each other"):
+        checked_sql(parse_one(f"SELECT from_json(a, '{nested(51)}') FROM t"), {"t"})
+    deepest = "MAP<STRING, ROW<a " * 25 + "INT" + ">>" * 25
+    with pytest.raises(UnsupportedStatement, match="nested too deeply"):
+        checked_sql(parse_one(f"SELECT CAST(a AS {deepest}) FROM t"), {"t"})
 
 
 @pytest.mark.parametrize("schema", ["map INT, b ARRAY<STRING>", "a INT COMMENT \\'map<\\'", "`map<` INT"])

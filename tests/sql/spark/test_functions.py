@@ -180,6 +180,7 @@ def test_a_call_means_what_is_documented(answers: dict[str, Any], call: str, mea
         "CAST(MAP['ab', 1, 'ac', 2] AS MAP<CHAR(1), INT>)",
         "CAST(ARRAY[MAP['1', 1, '01', 2]] AS ARRAY<MAP<INT, INT>>)",
         """from_json('{"1":1,"1":2}', 'MAP<STRING, INT>')""",
+        """from_json('{"m":{"1":1,"1":2}}', 'select INT, m MAP/* > */<STRING, VOID>')""",
         """from_json('{"a":[{"m":{"x":{"y":1,"y":2}}}]}', 'a ARRAY<STRUCT<n: INT, m: MAP<STRING, MAP<STRING, INT>>>> COMMENT \\'c\\'')""",
     ],
 )
