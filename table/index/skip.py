@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial, reduce
 
 from pyroaring import BitMap
@@ -29,6 +30,8 @@ from table.index.range_bitmap import RangeBitmapIndex
 from table.index.values import keys, literal
 from table.scan.planning.plan import PlannedFile
 
+_Way = Callable[[bytes], BitMap | None]
+"""How an index of one kind is asked."""
 _READERS = 16
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _MOST_VALUES = 100_000
@@ -161,14 +164,16 @@ class _Answers:
 
     def _nulls(self, column: str, *, negated: bool) -> BitMap | None:
         indexed = self._indexed(column)
-        if indexed is not None and (body := indexed[1].get(RANGE)) is not None:
-            return RangeBitmapIndex.decode(body, indexed[0].type).nulls(negated=negated)
-        body = indexed[1].get(BITMAP) if indexed else None
-        if indexed is None or body is None:
+        if indexed is None:
             return None
-        index = BitmapIndex.decode(body, indexed[0].type, wanted=[None], most_values=_MOST_VALUES)
-        nulls = index.having([None])
-        return BitMap(range(index.rows)) - nulls if negated else nulls
+        field, bodies = indexed
+
+        def of_bitmap(body: bytes) -> BitMap:
+            index = BitmapIndex.decode(body, field.type, wanted=[None], most_values=_MOST_VALUES)
+            nulls = index.having([None])
+            return BitMap(range(index.rows)) - nulls if negated else nulls
+
+        return _told(bodies, {RANGE: lambda body: RangeBitmapIndex.decode(body, field.type).nulls(negated=negated), BITMAP: of_bitmap})
 
     def _equal(self, column: str, values: Sequence[object]) -> BitMap | None:
         indexed = self._indexed(column)
@@ -180,19 +185,26 @@ class _Answers:
             return None
         known = [one for one in wanted if one is not None]
         found = [key for one in known for key in keys(field.type, one)]
-        if (body := bodies.get(BITMAP)) is not None:
-            return BitmapIndex.decode(body, field.type, wanted=found, most_values=_MOST_VALUES).having(found)
-        if (body := bodies.get(RANGE)) is not None:
-            return RangeBitmapIndex.decode(body, field.type).having(found)
-        if (body := bodies.get(BLOOM)) is not None:
-            return None if any(may_hold(body, field.type, one) for one in known) else BitMap()
-        return None
+        ways: dict[str, _Way] = {
+            BITMAP: lambda body: BitmapIndex.decode(body, field.type, wanted=found, most_values=_MOST_VALUES).having(found),
+            RANGE: lambda body: RangeBitmapIndex.decode(body, field.type).having(found),
+            BLOOM: lambda body: None if any(may_hold(body, field.type, one) for one in known) else BitMap(),
+        }
+        return _told(bodies, ways)
 
     def _compared(self, column: str, op: Op, value: object) -> BitMap | None:
         indexed = self._indexed(column)
-        body = indexed[1].get(RANGE) if indexed else None
-        known = literal(indexed[0].type, value) if indexed is not None and body is not None else None
-        if indexed is None or body is None or known is None:
+        if indexed is None or indexed[1].get(RANGE) is None or (known := literal(indexed[0].type, value)) is None:
             return None
-        (key,) = keys(indexed[0].type, known)
-        return RangeBitmapIndex.decode(body, indexed[0].type).compared(op, key)
+        field, bodies = indexed
+        (key,) = keys(field.type, known)
+        return _told(bodies, {RANGE: lambda body: RangeBitmapIndex.decode(body, field.type).compared(op, key)})
+
+
+def _told(bodies: Mapping[str, bytes | None], ways: Mapping[str, _Way]) -> BitMap | None:
+    """What the first index says that can be read: one that is damaged, or has too many values, leaves it to the others."""
+    for kind, ask in ways.items():
+        if (body := bodies.get(kind)) is not None:
+            with suppress(UnreadableIndex, struct.error):
+                return ask(body)
+    return None

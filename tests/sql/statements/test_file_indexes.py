@@ -18,6 +18,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
 from table.format.manifests.entries import ManifestEntry, NewFile
+from table.index import skip
 from table.scan.planning.entry_scan import plan_scan
 from tests.fix_gateway import Ask
 from tests.lake.register.damage import index_of_other_rows
@@ -62,6 +63,23 @@ def test_files_are_left_out(filled: Ask, kept: Kept) -> None:
     assert kept("kind = 'zz'") == 4
     assert kept("id > 7") == 4
     assert len(filled("SELECT id FROM t WHERE kind IS NULL")) == 4
+
+
+def test_an_index_that_cannot_be_read_leaves_it_to_the_others(ask: Ask, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more values than are gone through, or damaged: neither the column's other index nor those of other columns are silent."""
+    monkeypatch.setattr(skip, "_MOST_VALUES", 3)
+    ask(
+        "CREATE TABLE t (id BIGINT, kind STRING, n INT) WITH ('bucket' = '-1', 'write-only' = 'true', "
+        "'file-index.bitmap.columns' = 'id, kind, n', 'file-index.bitmap.id.version' = '1', 'file-index.bitmap.n.version' = '1', "
+        "'file-index.bloom-filter.columns' = 'id', 'file-index.bloom-filter.id.fpp' = '0.0001', 'file-index.range-bitmap.columns' = 'n')"
+    )
+    for first in (0, 1, 2):
+        ask("INSERT INTO t VALUES " + ", ".join(f"({n}, 'k{first}', {n})" for n in range(first, 300, 3)))
+    assert kept("kind = 'k1'") == 1
+    assert kept("id = 151") == kept("n = 151") == 1  # by the bloom filter and the range bitmap
+    for condition in ("id = 151 AND kind = 'k1'", "kind = 'k1' AND id IN (151, 152)", "kind = 'k1' AND id IS NOT NULL"):
+        assert kept(condition) == 1
+        assert ask(f"SELECT id FROM t WHERE id = 151 AND {condition}") == [(151,)]
 
 
 def test_a_range_bitmap_leaves_out_files_by_ranges(ask: Ask, kept: Kept) -> None:
