@@ -8,7 +8,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
 from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, has_required, is_required, precision
-from sql.analysis.rewrites.distinct_order import order_by_places
+from sql.analysis.rewrites.distinct_order import order_by_places, source_names
 from sql.analysis.rewrites.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
@@ -94,10 +94,7 @@ def _is_plain_column(node: exp.Expr, select: exp.Select) -> bool:
     """Whether something is a column of a table, and no field of one."""
     if not isinstance(node, exp.Column) or len(node.parts) > 2:
         return False
-    joins = select.args.get("joins") or []
-    from_ = select.args.get("from_")
-    sources = [from_.this, *(join.this for join in joins)] if from_ is not None else []
-    return not is_call(node) and (not node.table or node.table in {source.alias_or_name for source in sources})
+    return not is_call(node) and (not node.table or node.table in source_names(select))
 
 
 def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:

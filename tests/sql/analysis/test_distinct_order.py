@@ -14,7 +14,12 @@ from sql.dialect import parse_one
         ("SELECT DISTINCT a + 1 FROM t GROUP BY a ORDER BY a + 1, a || 'X'", "1, a || 'X'"),
         ("SELECT DISTINCT t.a AS b FROM t ORDER BY t.a", "1"),
         ("SELECT * FROM (SELECT DISTINCT lower(a) AS l FROM t ORDER BY lower(a))", "1)"),
+        ("SELECT DISTINCT T.a + 1, b AS t FROM t ORDER BY T.a + 1", "1"),
+        ("SELECT DISTINCT u.a + v.b, c AS v FROM t AS u JOIN s AS v ON TRUE ORDER BY u.a + v.b", "1"),
         # as they are
+        ("SELECT DISTINCT 2, a FROM t ORDER BY (2) DESC", "(2) DESC"),
+        ("SELECT DISTINCT s.x + 1, r AS s FROM t ORDER BY s.x + 1", "s.x + 1"),
+        ("SELECT DISTINCT s.x.y + 1, r AS S FROM t ORDER BY s.x.y + 1", "s.x.y + 1"),
         ("SELECT upper(a) FROM t ORDER BY upper(a)", "upper(a)"),
         ("SELECT DISTINCT a || 'x' FROM t ORDER BY a || 'X'", "a || 'X'"),
         ("SELECT DISTINCT b, 1 FROM t ORDER BY 1", "1"),
