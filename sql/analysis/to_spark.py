@@ -7,7 +7,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
-from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, has_required, is_required, precision
+from sql.analysis.rewrites.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, has_required_element, let_fields_be_null, precision
 from sql.analysis.rewrites.distinct_order import order_by_places, source_names
 from sql.analysis.rewrites.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
@@ -79,7 +79,7 @@ def _shown(cast: exp.Cast) -> str | None:
 
     A time is called as its user wrote it, all else as Spark calls a cast that cuts nothing, which alone earlier versions handed on.
     """
-    if not (isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions" and cut_to(exp.Placeholder(), cast.to) is not None):
+    if not (isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions" and _cut(exp.Placeholder(), cast) is not None):
         return None
     named = cast.copy()
     if precision(cast.to) is None:
@@ -99,23 +99,37 @@ def _is_plain_column(node: exp.Expr, select: exp.Select) -> bool:
 
 def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
     """Put what cuts around a cast: it goes to the place inside itself, since nothing in a copy would be part of the tree."""
-    if isinstance(cast, exp.TryCast) and cast.args.get("safe") and has_required(cast.to):
-        raise UnsupportedType("TRY_CAST takes no NOT NULL inside a type: what does not fit is NULL there. CAST does.")
+    if _gives_null(cast) and has_required_element(cast.to):
+        raise UnsupportedType("TRY_CAST takes no NOT NULL inside an ARRAY or a MAP: what does not fit is NULL there. CAST does.")
     place = exp.Placeholder()
-    around = cut_to(place, cast.to)
+    around = _cut(place, cast)
     if around is None:
         return
     cast.replace(exp.alias_(around, shown, quoted=True, copy=False) if shown is not None else around)
     place.replace(cast)
 
 
+def _gives_null(cast: exp.Expr | None) -> bool:
+    """Whether it is TRY_CAST, also as `try_cast` is written."""
+    return isinstance(cast, exp.TryCast) and bool(cast.args.get("safe"))
+
+
+def _cut(place: exp.Placeholder, cast: exp.Cast) -> exp.Expr | None:
+    """`cut_to` of what a cast gives; whether TRY_CAST may give a ROW with NOT NULL is Spark's to tell, as in earlier versions."""
+    type_ = cast.to
+    if _gives_null(cast):
+        type_ = type_.copy()
+        for part in type_.find_all(exp.DataType):
+            let_fields_be_null(part)
+    return cut_to(place, type_)
+
+
 def _rewrite_type(type_: exp.DataType) -> None:
     if type_.this in TEXTS:
         type_.replace(exp.DataType(this=exp.DType.TEXT))
         return
-    for field in type_.expressions if type_.this == exp.DType.STRUCT else ():
-        if is_required(field):  # Spark would take it from what cannot be NULL alone
-            field.set("constraints", [kept for kept in field.constraints if not isinstance(kept.kind, exp.NotNullColumnConstraint)])
+    if not _gives_null(type_.find_ancestor(exp.Cast)):
+        let_fields_be_null(type_)  # Spark would take it from what cannot be NULL alone
     if type_.this in TIMESTAMPS or type_.this in BYTES:
         type_.set("expressions", [])
     elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > FINEST:

@@ -100,7 +100,7 @@ def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | Non
         raise UnsupportedType("The fields of a ROW need names in a cast, as in ROW<a INT>.")
     row = exp.to_identifier(f"__cut{depth}")
     parts = [exp.Dot(this=row.copy(), expression=exp.to_identifier(field.name, quoted=True)) for field in type_.expressions]
-    inside = [_part(part, field.kind, depth, required=is_required(field)) for part, field in zip(parts, type_.expressions, strict=True)]
+    inside = [_part(part, field.kind, depth, required=_is_required(field)) for part, field in zip(parts, type_.expressions, strict=True)]
     if not any(inside):
         return None
     names = [exp.Literal.string(field.name) for field in type_.expressions]
@@ -109,15 +109,22 @@ def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | Non
     return named(value, call("if", empty, exp.Null(), call("named_struct", *fields)), row.name)
 
 
-def is_required(field: exp.ColumnDef) -> bool:
+def _is_required(field: exp.ColumnDef) -> bool:
     """Whether a ROW's field is NOT NULL."""
     kinds = [constraint.kind for constraint in field.constraints]
     return any(isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null") for kind in kinds)
 
 
-def has_required(type_: exp.DataType) -> bool:
-    """Whether something inside a type is NOT NULL that may be NULL otherwise, as no key of a MAP may."""
-    return any(map(is_required, type_.find_all(exp.ColumnDef))) or any(map(_is_required_element, type_.find_all(exp.DataType)))
+def has_required_element(type_: exp.DataType) -> bool:
+    """Whether elements of an ARRAY or values of a MAP are NOT NULL somewhere inside a type."""
+    return any(map(_is_required_element, type_.find_all(exp.DataType)))
+
+
+def let_fields_be_null(type_: exp.DataType) -> None:
+    """Take NOT NULL from the fields of a ROW, in place."""
+    for field in type_.expressions if type_.this == exp.DType.STRUCT else ():
+        if isinstance(field, exp.ColumnDef) and _is_required(field):
+            field.set("constraints", [kept for kept in field.constraints if not isinstance(kept.kind, exp.NotNullColumnConstraint)])
 
 
 def _is_required_element(type_: exp.DataType) -> bool:

@@ -70,6 +70,7 @@ EXAMPLES: dict[str, Any] = {
     "CAST(MAP['1', ARRAY['abc']] AS MAP<INT NOT NULL, ARRAY<VARCHAR(2) NOT NULL> NOT NULL>)": [(1, ["ab"])],
     "CAST(ROW(CAST('1' AS STRING), NULL) AS ROW<x INT NOT NULL, y ARRAY<INT NOT NULL>>)": {"x": 1, "y": None},
     "CAST(NULL AS ROW<x INT NOT NULL>)": None,
+    "TRY_CAST(named_struct('x', 1) AS ROW<x INT NOT NULL>)": {"x": 1},
     "CAST(ARRAY[ROW(1)] AS ARRAY<ROW<x INT NOT NULL> NOT NULL>)": [{"x": 1}],
     # VALUES, whose rows are evaluated also where Spark's inline tables cannot
     "(SELECT max(b) FROM (VALUES (CAST(ARRAY['abc'] AS ARRAY<VARCHAR(2)>), 1), (NULL, 2.5)) AS v(a, b) WHERE a IS NULL)": Decimal("2.5"),
