@@ -15,6 +15,8 @@ from sql.parameters.placeholders import Binding, Bound, Placeholder, named
 from sql.parameters.texts import Misfit
 from sql.parameters.texts import text as spelled
 
+_MOST_REREAD, _REREAD_ANYWAY = 10, 2_000
+"""So many words for each of a text, and in any text, are read again at most; texts of people and programs have less than one."""
 _NAME_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA, TokenType.EQ})
 
 
@@ -31,6 +33,20 @@ class BaseParser(SparkParser):
     """Where the values of placeholders come from."""
     question_marks: Sequence[int] = ()
     """Where the text's ``?`` stand."""
+    _reread: int = 0
+    """Words that were read again so far."""
+
+    def _retreat(self, index: int) -> None:
+        """Go back to a word, to read anew what is behind it; raises `SqlSyntaxError` where that was done too often.
+
+        sqlglot tries one reading and then another. Where both read what is inside, each level of nesting doubles the work.
+        """
+        self._reread += max(0, self._index - index)
+        if self._reread > _MOST_REREAD * self._tokens_size + _REREAD_ANYWAY:
+            at = self.here or self._tokens[-1]
+            line, column = place_of(self.sql, at)
+            raise SqlSyntaxError("The statement is nested too deeply.", line=line, column=column, fragment=at.text)
+        super()._retreat(index)
 
     def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
         """``a NOT LIKE b`` is NOT around a LIKE, as of all other conditions: sqlglot marks the LIKE, which whoever reads it may not know.

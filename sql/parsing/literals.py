@@ -30,6 +30,7 @@ _ZONE = re.compile(r"(?:\d|^)\s*[ T].*[A-Za-z+-]", re.ASCII | re.DOTALL)
 _LONGEST_NUMBER = 1_000
 """Characters of a number: no type has more than 38 digits, but 0.000…1E300 is a DOUBLE, too. Java takes ten seconds for a million."""
 _SHOWN = 40
+_BRACKETS = frozenset({TokenType.L_PAREN, TokenType.R_PAREN, TokenType.L_BRACKET})
 
 
 class LiteralParser(BaseParser):
@@ -48,6 +49,8 @@ class LiteralParser(BaseParser):
 
     def _parse_types(self, *args: object, **kwargs: object) -> exp.Expr | None:
         start = self._index
+        if kwargs.get("check_func") and self._is_call():
+            return None
         # Not `HiveParser`'s, which makes CHAR(n) and VARCHAR(n) of casts texts of any length, as Spark takes them.
         type_ = super(HiveParser, self)._parse_types(*args, **kwargs)  # type: ignore[arg-type]
         if isinstance(type_, exp.DataType):
@@ -59,6 +62,18 @@ class LiteralParser(BaseParser):
             elif kwargs.get("with_collation"):  # inside ARRAY<…> and MAP<…>; a ROW's fields have it among their constraints
                 self._parse_nullability(type_)
         return type_
+
+    def _is_call(self) -> bool:
+        """Whether a type's name is that of a function or column here: ``ROW(f(a))``, ``ARRAY[…]``, not ``TIMESTAMP(3) '…'``.
+
+        sqlglot reads all that is inside to find out, and then once more as what it is.
+        """
+        if self._next.token_type == TokenType.L_BRACKET:
+            return True
+        if self._next.token_type != TokenType.L_PAREN:
+            return False
+        types = (self._tokens[at].token_type for at in range(self._index + 2, self._tokens_size))
+        return next((type_ for type_ in types if type_ in _BRACKETS), None) != TokenType.R_PAREN
 
     def _parse_nullability(self, type_: exp.DataType) -> None:
         if self.eat("NOT", "NULL"):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sqlglot.tokenizer_core import TokenType
 
 from gateway.gateway import Gateway
-from model.errors import SqlError, SqlSyntaxError, StatementTooLarge, Unavailable
+from model.errors import SqlError, SqlSyntaxError, StatementTooLarge, Unavailable, UnsupportedStatement
 from sql.analysis.references import table_references
-from sql.dialect import parse_one, tokens_of
+from sql.dialect import Flink, FlinkParser, parse_one, tokens_of
 from sql.parsing.size import check_words
 from tests.short import one_in
 
@@ -30,6 +30,9 @@ DEEP: dict[str, Callable[[int], str]] = {
     "types": lambda n: "SELECT CAST(NULL AS " + "ARRAY<" * n + "INT" + ">" * n + ")",
     "elements": lambda n: "SELECT a" + "[0]" * n + " FROM (SELECT 1 AS a)",
     "fields": lambda n: "SELECT a" + ".b" * n + " FROM (SELECT 1 AS a)",
+    "arrays": lambda n: "SELECT " + "ARRAY[" * n + "1" + "]" * n,
+    "rows": lambda n: "SELECT " + "ROW(" * n + "1" + ")" * n,
+    "maps": lambda n: "SELECT " + "MAP['a', " * n + "1" + "]" * n,
 }
 
 
@@ -40,7 +43,7 @@ def gateway(module_gateway: Gateway) -> Gateway:
 
 
 @pytest.mark.parametrize("kind", DEEP)
-@pytest.mark.parametrize("times", [300, 3000])
+@pytest.mark.parametrize("times", [30, 300, 3000])
 def test_what_is_too_deep_is_the_clients_error(gateway: Gateway, kind: str, times: int) -> None:
     """On a gateway without Spark: what comes so far as to need it says so, and nothing else but the text's own errors is told."""
     with contextlib.suppress(SqlError, Unavailable):
@@ -52,6 +55,31 @@ def test_a_type_nested_too_deeply_is_refused() -> None:
     with pytest.raises(SqlSyntaxError, match="A type is nested too deeply"):
         parse_one(DEEP["types"](51))
     parse_one(f"SELECT {', '.join(['CAST(a AS ARRAY<INT>)'] * 60)} FROM t")
+
+
+@pytest.mark.parametrize(("opened", "closed"), ["()", "[]"])
+def test_no_word_before_a_bracket_is_read_twice_at_each_level(opened: str, closed: str) -> None:
+    """As a type and as a call it was: a text of 120 letters took minutes of the server's interpreter, and each level twice as long."""
+    words = {word for word in (*Flink.Tokenizer.KEYWORDS, *FlinkParser.FUNCTION_PARSERS, *FlinkParser.FUNCTIONS) if word.isidentifier()}
+    assert {"ARRAY", "ROW", "DATE", "TIMESTAMP", "STRUCT", "DECIMAL", "CAST", "TRIM"} <= words
+    refused = {}
+    for word in words:
+        try:
+            parse_one(f"SELECT {f'{word}{opened}' * 20}1{closed * 20} FROM t")
+        except (SqlSyntaxError, UnsupportedStatement) as problem:
+            refused[word] = str(problem)
+    assert len(refused) < len(words)
+    assert not [word for word, message in refused.items() if "nested too deeply" in message]
+
+
+def test_what_is_read_again_and_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever sqlglot tries one way and then another: here with its own reading of a type's name."""
+    parser = FlinkParser(dialect=Flink())
+    monkeypatch.setattr(parser, "_is_call", lambda: False)
+    text = "SELECT " + "ROW(" * 30 + "1" + ")" * 30
+    with pytest.raises(SqlSyntaxError, match="nested too deeply") as refused:
+        parser.parse(tokens_of(text), text)
+    assert refused.value.line == 1
 
 
 @pytest.mark.parametrize(
