@@ -8,12 +8,26 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lake import LakeTable
+from lake import Lake, LakeTable
 from table.format.deletions import _INDEX_FILES, _KNOWN
 from table.format.store import _LISTS, _MANIFESTS
 from table.index.build import FileIndexes
 from table.index.owner import owned
 from table.scan.planning.column_cache import COLUMNS
+from tests.waiting import eventually
+
+
+def wait_for_notes(lake: Lake) -> None:
+    """Return once the catalog knows of each snapshot that its file is published: until then one that goes is written anew, and none misses.
+
+    A thread of the lake's notes it, a moment after the commit.
+    """
+
+    def are_all_noted() -> bool:
+        with lake.catalog.reading() as tx:
+            return not list(tx.publications.tables_with_unpublished())
+
+    assert eventually(are_all_noted)
 
 
 def forget_metadata() -> None:

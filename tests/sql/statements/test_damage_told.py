@@ -19,7 +19,7 @@ from model.errors import TableDamaged
 from model.identifier import Identifier
 from sql.statements.procedures.analyze import commit_statistics
 from tests.bare import without_rights
-from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
+from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files, wait_for_notes
 from tests.short import diagonal, one_in
 
 T = Identifier("default", "t")
@@ -106,6 +106,7 @@ def test_a_file_that_may_not_be_read_is_told_until_it_may(gateway: Gateway, lake
     run(gateway, "INSERT INTO t VALUES (1)")
     lake.standing.look_around(tables=None)
     assert lake.standing.troubles() == []
+    wait_for_notes(lake)
     file = place / "snapshot/snapshot-1" if kind == "snapshot" else metadata_files(place, kind)[-1]
     damage = TableDamaged("default.t", file=str(file), problem="cannot be read: Permission denied")
     with without_rights(file):
@@ -120,7 +121,7 @@ def test_a_file_that_may_not_be_read_is_told_until_it_may(gateway: Gateway, lake
 
 @pytest.mark.parametrize("to", ["itself", "nowhere"])
 @pytest.mark.parametrize("name", ["snapshot/snapshot-1", "snapshot/snapshot-2", "snapshot/snapshot-3", "schema/schema-0", "tag/tag-one"])
-def test_a_link_that_leads_nowhere_is_a_file_that_is_missing(gateway: Gateway, warehouse: Path, name: str, to: str) -> None:
+def test_a_link_that_leads_nowhere_is_a_file_that_is_missing(gateway: Gateway, lake: Lake, warehouse: Path, name: str, to: str) -> None:
     """It is told as damage, never as a store that is away, and the repair writes the file in its place."""
     place = warehouse / "default.db/t"
     run(gateway, "CREATE TABLE t (id INT)")
@@ -130,6 +131,7 @@ def test_a_link_that_leads_nowhere_is_a_file_that_is_missing(gateway: Gateway, w
     run(gateway, "CALL sys.create_tag('t', 'too', 1)")
     file = place / name
     whole = file.read_bytes()
+    wait_for_notes(lake)
     file.unlink()
     file.symlink_to(file.name if to == "itself" else to)
     forget_metadata()
