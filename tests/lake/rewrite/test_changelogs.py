@@ -16,7 +16,7 @@ from model.errors import TableDamaged
 from model.snapshot import Snapshot
 from table.format.store import TableFiles
 from tests.lake.kept import data_files, go_on, history, keep, overwrite, six_commits
-from tests.lake.register.damage import forget_metadata
+from tests.lake.register.damage import forget_metadata, wait_for_notes
 from tests.lake.rewrite.test_compaction import append, ids
 
 
@@ -27,6 +27,7 @@ def table(lake: Lake) -> LakeTable:
 
 def kept_by_java(lake: Lake, table: LakeTable, until: int) -> list[Snapshot]:
     """As `ExpireSnapshotsImpl` does it: a changelog of each snapshot, then the snapshot goes; lists, manifests and what was added stay."""
+    wait_for_notes(lake)
     expired = [snapshot for snapshot in lake.snapshots(table) if snapshot.id <= until]
     layout = table.files.layout
     for snapshot in expired:
