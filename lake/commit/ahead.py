@@ -121,8 +121,10 @@ def _later_schema(tx: CatalogTransaction, table_id: UUID, files: TableFiles) -> 
     if table is None or other_kind(table.schema["options"]) in DIRECTORY_KINDS:  # what lies in such a directory is no table's
         return None
     first = next((schema_id for schema_id in files.schema_ids() if schema_id > top), None)
-    path = None if first is None else files.layout.schema_file(first)
-    return path if first is not None and path is not None and tells_schema(first, path, files.io) else None
+    if first is None:
+        return None
+    path = files.layout.schema_file(first)
+    return path if tells_schema(first, path, files.io) else None
 
 
 def _ahead_by_snapshots(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:

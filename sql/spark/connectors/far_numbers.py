@@ -9,6 +9,7 @@ from pyspark.sql import types as st
 from sql.analysis.limits.long_rows import FAR
 from sql.spark.connectors.map_keys import last_of_each_key
 from sql.spark.read.reads import once
+from sql.spark.read.types import within
 
 _FAR_NUMBER = r"^\s*+[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)[eE][+-]?[0-9]{6,}+\s*+$"
 """It never gives back: digits that nothing fits behind are gone through once."""
@@ -22,18 +23,7 @@ _UP_TO_LONG = rf"(?s)\G((?:{_TEXT}|[^\"0-9-]|{_SHORT})*+)({_LONG})"
 
 def has_decimal(type_: st.DataType) -> bool:
     """Whether a value of the type may hold a DECIMAL anywhere."""
-    return isinstance(type_, st.DecimalType) or any(map(has_decimal, _inside(type_)))
-
-
-def _inside(type_: st.DataType) -> list[st.DataType]:
-    match type_:
-        case st.StructType():
-            return [field.dataType for field in type_.fields]
-        case st.ArrayType():
-            return [type_.elementType]
-        case st.MapType():
-            return [type_.valueType]
-    return []
+    return any(isinstance(one, st.DecimalType) for one in within(type_))
 
 
 def as_texts(schema: st.StructType, *kinds: type[st.DataType]) -> st.StructType:
@@ -65,7 +55,7 @@ def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ig
         text = F.replace(column, F.lit(","), F.lit("")) if isinstance(type_, st.DecimalType) else column
         made = text.try_cast(type_)
         return made if ignoring else F.coalesce(made, F.when(~text.rlike(_FAR_NUMBER), text.cast(type_)))
-    if not any(isinstance(one, texts) for one in _within(type_)):
+    if not any(isinstance(one, texts) for one in within(type_)):
         return column
     match type_:
         case st.StructType():
@@ -75,10 +65,6 @@ def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ig
             return F.transform(column, lambda item: from_texts(item, type_.elementType, *kinds, ignoring=ignoring))
     assert isinstance(type_, st.MapType)
     return F.transform_values(column, lambda _, value: from_texts(value, type_.valueType, *kinds, ignoring=ignoring))
-
-
-def _within(type_: st.DataType) -> list[st.DataType]:
-    return [type_, *(inner for one in _inside(type_) for inner in _within(one))]
 
 
 def json_values(text: Column, schema: st.StructType, options: dict[str, str], *, ignoring: bool) -> Column:

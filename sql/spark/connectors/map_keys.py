@@ -7,20 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from sql.spark.read.reads import once
+from sql.spark.read.types import within
 
 
 def has_map(type_: st.DataType) -> bool:
     """Whether there is a MAP in it."""
-    return isinstance(type_, st.MapType) or any(map(has_map, _inside(type_)))
-
-
-def _inside(type_: st.DataType) -> list[st.DataType]:
-    match type_:
-        case st.StructType():
-            return [field.dataType for field in type_.fields]
-        case st.ArrayType():
-            return [type_.elementType]
-    return []
+    return any(isinstance(one, st.MapType) for one in within(type_))
 
 
 def last_of_each_key(column: Column, type_: st.DataType) -> Column:

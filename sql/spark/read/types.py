@@ -89,3 +89,17 @@ def from_spark(type_: st.DataType, *, nullable: bool = True) -> DataType:
             fields = tuple(Field(id=-1, name=f.name, type=from_spark(f.dataType, nullable=f.nullable)) for f in type_.fields)
             return RowType(fields=fields, nullable=nullable)
     raise UnsupportedType(f"A result of type {type_.simpleString().upper()} cannot be sent; cast it to another type.")
+
+
+def within(type_: st.DataType) -> list[st.DataType]:
+    """The type itself and each inside of it, but for the keys of a MAP."""
+    match type_:
+        case st.StructType():
+            inside = [field.dataType for field in type_.fields]
+        case st.ArrayType():
+            inside = [type_.elementType]
+        case st.MapType():
+            inside = [type_.valueType]
+        case _:
+            inside = []
+    return [type_, *(inner for one in inside for inner in within(one))]

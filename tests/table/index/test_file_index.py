@@ -134,13 +134,19 @@ def test_of_a_large_bitmap_index_no_more_than_a_query_needs_is_decoded(version: 
         BitmapIndex.decode(body, type_, most_values=50_000)
 
 
-def test_a_block_of_a_bitmap_index_that_begins_otherwise_hides_no_row() -> None:
-    """Whatever bit of the list of blocks, or of their size, is another: the values in it are found, or the index is told to be none."""
+def index_of_blocks() -> tuple[DataType, list[int], bytes, int]:
+    """A bitmap index of version 2 in several blocks: the column's type and values, its bytes, and how many blocks it has."""
     type_, values = typed("INT"), list(range(0, 120, 3))
     builder = BitmapBuilder(type_, settings(BITMAP, version=2, index_block_size=64))
     builder.add(pa.array(values, pa.int32()))
     body = builder.body()
     (blocks,) = struct.unpack_from(">i", body, 10)
+    return type_, values, body, blocks
+
+
+def test_a_block_of_a_bitmap_index_that_begins_otherwise_hides_no_row() -> None:
+    """Whatever bit of the list of blocks, or of their size, is another: the values in it are found, or the index is told to be none."""
+    type_, values, body, blocks = index_of_blocks()
     assert blocks > 5
     for bit in range(10 * 8, (14 + 8 * blocks + 4) * 8):
         changed = bytearray(body)
@@ -153,11 +159,7 @@ def test_a_block_of_a_bitmap_index_that_begins_otherwise_hides_no_row() -> None:
 
 def test_a_block_of_a_bitmap_index_with_another_count_hides_no_row() -> None:
     """Whatever bit of a block's count is another, the last block's too: its values are found, or the index is told to be none."""
-    type_, values = typed("INT"), list(range(0, 120, 3))
-    builder = BitmapBuilder(type_, settings(BITMAP, version=2, index_block_size=64))
-    builder.add(pa.array(values, pa.int32()))
-    body = builder.body()
-    (blocks,) = struct.unpack_from(">i", body, 10)
+    type_, values, body, blocks = index_of_blocks()
     start = 14 + 8 * blocks + 4
     told = 0
     for number in range(blocks):
