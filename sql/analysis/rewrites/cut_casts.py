@@ -13,7 +13,7 @@ TEXTS = frozenset({exp.DType.CHAR, exp.DType.VARCHAR})
 BYTES = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
 TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
 _FILLED = frozenset({exp.DType.CHAR, exp.DType.BINARY})
-_INSIDE = {exp.DType.ARRAY: 1, exp.DType.MAP: 2}
+TYPES_INSIDE = {exp.DType.ARRAY: 1, exp.DType.MAP: 2}
 """How many types an ARRAY or a MAP has inside."""
 FINEST = 6
 """Digits of a second that are kept."""
@@ -62,7 +62,7 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
         return None
     if kind == exp.DType.STRUCT:
         return _cut_row(value, type_, depth)
-    if len(type_.expressions) != _INSIDE.get(kind):
+    if len(type_.expressions) != TYPES_INSIDE.get(kind):
         raise UnsupportedType(f"There is no type {type_.sql('spark')}; there are ARRAY<t> and MAP<k, v>.")
     one, other = exp.to_identifier(f"__cut{depth}"), exp.to_identifier(f"__other{depth}")
     inside = [_part(one, part, depth, required=_is_required_element(part)) for part in type_.expressions]

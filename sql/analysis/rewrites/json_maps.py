@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
-from sql.analysis.rewrites.cut_casts import cut_to
+from sql.analysis.rewrites.cut_casts import TYPES_INSIDE, cut_to
 from sql.dialect import MOST_NESTED_TYPES
 
 _TOKEN = re.compile(
@@ -18,8 +18,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
 """Of Spark's DDL; comments in comments, which it takes, are not read."""
-_INSIDE = {"ARRAY": 1, "MAP": 2}
-"""Types with types inside, and how many."""
+_INSIDE = {kind.name: count for kind, count in TYPES_INSIDE.items()}
 
 
 def keep_keys_apart(tree: exp.Expr) -> None:
