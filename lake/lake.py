@@ -202,7 +202,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         with there.write() as write:
             write.add(fill(there))
             request = self._signed(there, write.request(CommitKind.OVERWRITE, overwrite=everything, operation=REPLACE_TABLE))
-            contents = Contents(table=there, request=request, told=lambda: self._heard(there.table_id, len(request.adds)))
+            contents = Contents(table=there, request=request, on_decided=lambda: self._heard(there.table_id, len(request.adds)))
             with noting(self._noted, str(table), writer="server"):
                 snapshot = replace_schema(self._core, opened, schema, publish=publish, by=self.caller.principal, contents=contents)
             self._ended(there, request)

@@ -140,7 +140,7 @@ class TableDamaged(ResourceError, status=503):
     """
 
     resource_type = "TABLE"
-    told, stays = False, True
+    logged, stays = False, True
     """Whether the log, which tells of a table once in an hour, has told of it; and whether it is met until somebody mends the table."""
 
     def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None, way_out: str | None = None) -> None:

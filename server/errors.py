@@ -180,7 +180,7 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, TableDamaged) and has_request_context() and EXTENSION in current_app.extensions:
         services().gateway.lake.standing.met(error)
-    elif error.status >= 500 and not (isinstance(error, TableDamaged) and error.told):
+    elif error.status >= 500 and not (isinstance(error, TableDamaged) and error.logged):
         _log.warning("Request %s: %s: %s", id_, error.error_class, error.whole, exc_info=error)
     return Failure(
         status=error.status,

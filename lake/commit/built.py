@@ -36,7 +36,7 @@ class BuiltCommit:
     """See `lake.commit.core.Prepared`."""
     with_it: Callable[[CatalogTransaction], None] = lambda _: None
     """Called in the transaction that decides, before the pointer moves; may raise `CommitConflict`."""
-    told: Callable[[], None] = lambda: None
+    on_decided: Callable[[], None] = lambda: None
     """Called once it is decided."""
 
 
@@ -141,7 +141,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
             place=directory,
             others_first=built.others_first,
         )
-        return core.commit([prepared], decide, progress=[progress], sync=built.sync, told=built.told)
+        return core.commit([prepared], decide, progress=[progress], sync=built.sync, on_decided=built.on_decided)
 
 
 def _landed(core: CommitCore, sent: BuiltCommit, progress: CommitProgress) -> bool:

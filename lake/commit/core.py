@@ -103,11 +103,11 @@ class CommitCore:
         *,
         progress: Sequence[CommitProgress] = (),
         sync: Collection[str] = (),
-        told: Callable[[], None] = lambda: None,
+        on_decided: Callable[[], None] = lambda: None,
     ) -> bool:
         """Decide the snapshots in one transaction and publish them; False where the race was lost.
 
-        ``sync`` are the files and ``progress`` the commits the snapshots are made of; ``told`` is called once they are decided.
+        ``sync`` are the files and ``progress`` the commits the snapshots are made of; ``on_decided`` is called once they are decided.
         ``decide`` says whether Postgres took them; what it raises, but for `OutcomeUnknown`, means that nothing was decided.
         """
         self._hook("built")
@@ -120,7 +120,7 @@ class CommitCore:
                 _set(progress, CommitPhase.PREPARED)
         if decided:
             self._hook("decided")
-            self._publish(prepared, told)
+            self._publish(prepared, on_decided)
         return decided
 
     def sync(self, tables: Sequence[Committed], paths: Collection[str]) -> None:
@@ -175,10 +175,10 @@ class CommitCore:
             self.publisher.ready(table_id, files, name.branch, row)
         return [Snapshot.from_json(row.body) for row in landed]
 
-    def _publish(self, prepared: Sequence[Prepared], told: Callable[[], None]) -> None:
+    def _publish(self, prepared: Sequence[Prepared], on_decided: Callable[[], None]) -> None:
         """Put the decided snapshots' files there; nothing that fails here is a failure of the commit."""
         try:
-            told()
+            on_decided()
         except Exception:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
         for table in prepared:

@@ -217,7 +217,7 @@ class Committer:
                 lambda: self._decide(built, claimed, turn, tried),
                 progress=[request.progress for of_table in requests for request in of_table],
                 sync=sync,
-                told=lambda: self._tell(tables, requests),
+                on_decided=lambda: self._tell(tables, requests),
             )
         if not decided:
             tried.synced |= sync

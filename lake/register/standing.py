@@ -132,7 +132,7 @@ class Standing(Belonging):
         """Remember damage that somebody came upon."""
         if not isinstance(problem, TableDamaged) or (table := _named(problem.resource_name)) is None:
             return
-        problem.told = True
+        problem.logged = True
         with self._lock:
             known = self._damaged.get(problem.resource_name)
             if known is None and len(self._damaged) >= _MOST_TROUBLES:

@@ -53,7 +53,7 @@ class Contents:
     """As `replaced` told it."""
     request: CommitRequest
     """An overwrite of everything that adds them."""
-    told: Callable[[], None]
+    on_decided: Callable[[], None]
     """Called once they are committed."""
 
 
@@ -144,7 +144,7 @@ class _Replacement:
             sync=metadata_written(table.files, new, latest, made),
             others_first=True,
             with_it=lambda tx: advance_schema(tx, table, new, self.by),
-            told=(lambda: None) if self.contents is None else self.contents.told,
+            on_decided=(lambda: None) if self.contents is None else self.contents.on_decided,
         )
 
     def _version(self, table: LakeTable, latest: Snapshot | None, now: int) -> Schema:

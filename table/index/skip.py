@@ -184,10 +184,10 @@ class _Answers:
         if None in wanted:
             return None
         known = [one for one in wanted if one is not None]
-        found = [key for one in known for key in keys(field.type, one)]
+        wanted_keys = [key for one in known for key in keys(field.type, one)]
         ways: dict[str, _Way] = {
-            BITMAP: lambda body: BitmapIndex.decode(body, field.type, wanted=found, most_values=_MOST_VALUES).having(found),
-            RANGE: lambda body: RangeBitmapIndex.decode(body, field.type).having(found),
+            BITMAP: lambda body: BitmapIndex.decode(body, field.type, wanted=wanted_keys, most_values=_MOST_VALUES).having(wanted_keys),
+            RANGE: lambda body: RangeBitmapIndex.decode(body, field.type).having(wanted_keys),
             BLOOM: lambda body: None if any(may_hold(body, field.type, one) for one in known) else BitMap(),
         }
         return _told(bodies, ways)

@@ -230,7 +230,7 @@ class ClientCommitter:
             self._judge.decided(head.table_id, table.branch, files, commit.snapshot, judged)
             self._past.decided(head.table_id, table.branch, _at(head), commit.snapshot)
 
-        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged, still=still), told=remember)
+        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged, still=still), on_decided=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""

@@ -124,7 +124,10 @@ def let_fields_be_null(type_: exp.DataType) -> None:
     """Take NOT NULL from the fields of a ROW, in place."""
     for field in type_.expressions if type_.this == exp.DType.STRUCT else ():
         if isinstance(field, exp.ColumnDef) and _is_required(field):
-            field.set("constraints", [kept for kept in field.constraints if not isinstance(kept.kind, exp.NotNullColumnConstraint)])
+            field.set(
+                "constraints",
+                [constraint for constraint in field.constraints if not isinstance(constraint.kind, exp.NotNullColumnConstraint)],
+            )
 
 
 def _is_required_element(type_: exp.DataType) -> bool:
