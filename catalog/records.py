@@ -87,6 +87,14 @@ class SnapshotRow:
     snapshot_uuid: str
     body: Mapping[str, Any]
     published: bool
+    decided_at: dt.datetime | None = None
+    """When this catalog decided it, by Postgres's clock; None where another did, whose files were taken over, or an earlier version."""
+
+    @property
+    def made_millis(self) -> int:
+        """Since when it is there, in milliseconds since 1970: the later of that and of what it says, as its maker's clock may be behind."""
+        said = int(self.body["timeMillis"])
+        return said if self.decided_at is None else max(said, int(self.decided_at.timestamp() * 1000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,11 @@ class Clock:
         """Why expiry pauses, as of the last look; None where it does not."""
         return self._doubt
 
+    def now(self) -> dt.datetime:
+        """The time, by Postgres, whether or not it is in doubt."""
+        with self._catalog.reading() as tx:
+            return tx.state.clock().now
+
     def look(self, *, note: bool = True) -> str | None:
         """Ask Postgres; returns why the time is in doubt. A time that is believed is put on ``note``. Raises `Unavailable`."""
         with self._catalog.reading() as tx:

@@ -51,7 +51,7 @@ NOBODYS_TURN = f"pg_try_advisory_xact_lock_shared({_LOCK.format(table='%(table)s
 _TAKE = f"SELECT pg_advisory_xact_lock({_LOCK.format(table='%s', branch='%s')})"
 _LOOK = """
     SELECT p.table_id, p.branch, p.reserved_by, coalesce(extract(epoch FROM p.reserved_until - clock_timestamp()), 0)::float8,
-           s.snapshot_id, s.snapshot_uuid, s.body, s.published
+           s.snapshot_id, s.snapshot_uuid, s.body, s.published, s.decided_at
     FROM snapshot_pointer p
     JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
     WHERE (p.table_id, p.branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))
@@ -278,7 +278,7 @@ class Turn:
         self.reserved_seconds = max((row[3] for row in rows), default=0.0)
 
 
-_SNAPSHOT = ("snapshot_id", "snapshot_uuid", "body", "published")
+_SNAPSHOT = ("snapshot_id", "snapshot_uuid", "body", "published", "decided_at")
 
 
 def in_order(places: Sequence[Place]) -> list[Place]:

@@ -17,7 +17,7 @@ from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import TAKES_FILES
 
-SNAPSHOT_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+SNAPSHOT_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published, s.decided_at"
 _COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
 _POINTER = """
     snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
@@ -39,10 +39,12 @@ _NEXT = f"""
       AND {_MAY}
 """  # noqa: S608 - literals of this package
 NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
-INSERT_MOVED = """
-    INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
-    SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false FROM moved
+_INSERT_MOVED = """
+    INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published, decided_at)
+    SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false, {decided_at} FROM moved
 """
+INSERT_MOVED = _INSERT_MOVED.format(decided_at="clock_timestamp()")
+_INSERT_FOUND = _INSERT_MOVED.format(decided_at="NULL::timestamptz")
 
 
 ListsRow = tuple[str, int, str, str | None, str | None, str | None]
@@ -93,6 +95,10 @@ class SnapshotRepository:
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
+    def _rows(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[SnapshotRow]:
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, values).fetchall()
+
     def latest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The snapshot the branch points at, or None for a table without any."""
         query = f"""
@@ -120,7 +126,7 @@ class SnapshotRepository:
         if latest is None:
             return None
         row = SnapshotRow(
-            **{name: latest.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=latest["snapshot_uuid"]
+            **{name: latest.pop(name) for name in ("snapshot_id", "body", "published", "decided_at")}, snapshot_uuid=latest["snapshot_uuid"]
         )
         return row, CountsRow(**latest)
 
@@ -136,8 +142,7 @@ class SnapshotRepository:
             SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'commitKind' = %s
             ORDER BY snapshot_id DESC LIMIT %s
         """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, kind, most)).fetchall()
+        return self._rows(query, (table_id, branch, kind, most))
 
     def appended_since(self, table_id: UUID, branch: str, snapshot_id: int, *, most: int = 10_000) -> int:
         """How many snapshots from one on added rows; counted up to ``most``."""
@@ -194,8 +199,7 @@ class SnapshotRepository:
             ORDER BY snapshot_id DESC
         """  # noqa: S608
         values = {"table": table_id, "branch": branch, "user": user, "id": identifier, "kind": kind}
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, values).fetchall()
+        return self._rows(query, values)
 
     def newest_property(self, table_id: UUID, branch: str, key: str, *, user: str, but: int | None = None) -> str | None:
         """A property of the newest snapshot of a ``commitUser`` that has it, but those with the identifier ``but``; None where none has."""
@@ -213,8 +217,7 @@ class SnapshotRepository:
     def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
         """All snapshots, oldest first, or the oldest few."""
         query = f"SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, first)).fetchall()
+        return self._rows(query, (table_id, branch, first))
 
     def newest_shared(self, table_id: UUID, branch: str) -> int | None:
         """The id of a branch's newest snapshot that main has, too; None where they share none."""
@@ -234,9 +237,7 @@ class SnapshotRepository:
               OR snapshot_id = (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s))
             ORDER BY snapshot_id
         """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            values = {"table": table_id, "branch": branch, "above": above, "takes": TAKES_FILES}
-            return cur.execute(query, values).fetchall()
+        return self._rows(query, {"table": table_id, "branch": branch, "above": above, "takes": TAKES_FILES})
 
     def head(self, table: Identifier) -> HeadRow | None:
         """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""
@@ -266,8 +267,7 @@ class SnapshotRepository:
             SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
             WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id LIMIT %s
         """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, first, limit)).fetchall()
+        return self._rows(query, (table_id, branch, first, limit))
 
     def lists_since(self, table_id: UUID, firsts: Mapping[str, int]) -> list[ListsRow]:
         """The manifest lists of a table's snapshots, on all branches: of some branches from an id on."""
@@ -288,8 +288,7 @@ class SnapshotRepository:
             WHERE table_id = %(table)s AND branch = %(branch)s AND (%(below)s::bigint IS NULL OR snapshot_id < %(below)s)
             ORDER BY snapshot_id DESC LIMIT %(limit)s
         """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
+        return self._rows(query, {"table": table_id, "branch": branch, "below": below, "limit": limit})
 
     def ids(self, table_id: UUID, branch: str) -> list[tuple[int, bool]]:
         """The ids of all snapshots, oldest first, and whether their files are known to have been there."""
@@ -314,18 +313,19 @@ class SnapshotRepository:
         added: Added | None = None,
         writer: str | None = None,
         turn: bool = False,
+        found: bool = False,
     ) -> None:
         """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.
 
         One guarded statement: its row count is the verdict. A table without snapshots has no pointer row yet.
         ``added`` is what the commit changes in the totals; None makes them be counted anew when somebody asks.
-        A ``writer`` respects whose turn it is; ``turn`` says that it is the writer's.
+        A ``writer`` respects whose turn it is; ``turn`` says that it is the writer's. One that was ``found`` is not decided here now.
         """
         values = {
             "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
             "writer": writer, "turn": turn, **values_of_added(added),
         }  # fmt: skip
-        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {INSERT_MOVED}"
+        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {_INSERT_FOUND if found else INSERT_MOVED}"
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
 
@@ -363,16 +363,16 @@ class SnapshotRepository:
         """Forget the snapshots with larger ids; returns them."""
         self._conn.later(IN_ORDER, {"table": table_id, "branch": branch, "above": above})
         query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {SNAPSHOT_COLUMNS}"  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, above)).fetchall()
+        return self._rows(query, (table_id, branch, above))
 
-    def insert(self, table_id: UUID, branch: str, *, snapshot_id: int, uuid: str, body: Mapping[str, Any], published: bool) -> None:
-        """Add a snapshot's row."""
+    def insert(self, table_id: UUID, branch: str, row: SnapshotRow) -> None:
+        """Add a snapshot that was decided before."""
         query = """
-            INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
-            VALUES (%s, %s, %s, %s, %s, %s)
+            INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published, decided_at)
+            VALUES (%s, %s, %s, %s, %s, %s, %s)
         """
-        self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
+        values = (row.snapshot_id, row.snapshot_uuid, Jsonb(dict(row.body)), row.published, row.decided_at)
+        self._conn.execute(query, (table_id, branch, *values))
 
     def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
         """Forget expired snapshots but the last of them; never the one the branch points at."""
@@ -410,8 +410,7 @@ class SnapshotRepository:
             SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
             ORDER BY snapshot_id DESC LIMIT %s
         """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, list(words), most)).fetchall()
+        return self._rows(query, (table_id, branch, list(words), most))
 
     def tell(self, table_id: UUID, branch: str, *, snapshot_id: int, body: Mapping[str, Any]) -> None:
         """Spell a snapshot in another way."""

@@ -51,7 +51,8 @@ class StoredBranch:
         tx.tables.schema_published(table_id, self.schema.id, self.branch)
         base: str | None = None
         for snapshot in self.snapshots:
-            tx.snapshots.advance(table_id, self.branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
+            body = snapshot.to_json()
+            tx.snapshots.advance(table_id, self.branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body, found=True)
             base = snapshot.key
 
 

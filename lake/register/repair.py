@@ -282,18 +282,21 @@ def _register(tx: CatalogTransaction, table: LakeTable, plan: Plan, history: Seq
     if plan.history is None:
         base = history[-1].snapshot_uuid if history else None
         for snapshot in plan.registered:
-            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
+            body = snapshot.to_json()
+            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body, found=True)
             base = snapshot.key
         if plan.registered:  # their partitions changed now, whatever their files tell
             tx.snapshots.point(table.table_id, branch, tx.snapshots.get(table.table_id, branch, plan.registered[-1].id))
         return
     tx.snapshots.point(table.table_id, branch, None)
-    tx.snapshots.remove(table.table_id, branch, above=0)
-    for snapshot in plan.history:
-        tx.snapshots.insert(table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False)
-    newest = plan.history[-1]
-    row = SnapshotRow(snapshot_id=newest.id, snapshot_uuid=newest.key, body=newest.to_json(), published=False)
-    tx.snapshots.point(table.table_id, branch, row)
+    decided = {row.snapshot_uuid: row.decided_at for row in tx.snapshots.remove(table.table_id, branch, above=0)}
+    rows = [
+        SnapshotRow(snapshot_id=one.id, snapshot_uuid=one.key, body=one.to_json(), published=False, decided_at=decided.get(one.key))
+        for one in plan.history
+    ]
+    for row in rows:
+        tx.snapshots.insert(table.table_id, branch, row)
+    tx.snapshots.point(table.table_id, branch, rows[-1])
 
 
 def _lost(plan: Plan, history: Sequence[SnapshotRow]) -> list[int]:

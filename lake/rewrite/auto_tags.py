@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -69,7 +68,10 @@ def _batch(
 ) -> list[str]:
     """One tag a day that follows the last write."""
     custom = _option(table.schema, "tag.batch.customized-name")
-    name = str(custom) if custom else f"{_BATCH}{utc_of(latest.time_millis).astimezone(_zone(table.schema)):%Y-%m-%d}"
+    with lake.catalog.reading() as tx:
+        row = tx.snapshots.by_uuid(table.table_id, latest.key, table.identifier.branch)
+    written = utc_of(row.made_millis if row else latest.time_millis)  # by a clock that is behind it would take another day's tag
+    name = str(custom) if custom else f"{_BATCH}{written.astimezone(_zone(table.schema)):%Y-%m-%d}"
     there = next((tag for tag in tags if tag.name == name), None)
     if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
         return []
@@ -165,7 +167,8 @@ def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None 
 
     But not those that a branch was made of, as long as that is there.
     """
-    now = time.time_ns() // 1_000_000
+    with lake.catalog.reading() as tx:
+        now = tx.state.now_millis()  # as that by which tags are made
     limit = None if older_than is None else older_than.timestamp() * 1000
     gone: list[Tag] = []
     with Steps("The expiry of tags"):

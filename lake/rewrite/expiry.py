@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
@@ -150,9 +149,9 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     forget_expired(lake.catalog, table)
     if not dry_run:
         require_table_not_read_only(table.files)
-    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     filed = filed_consumers(lake.catalog, table, settled=True)
     with lake.catalog.reading() as tx:
+        now = tx.state.now_millis() if now_millis is None else now_millis
         expired, _ = _too_old(tx, table, rules, filed, now)
     if not expired:
         return Removed()
@@ -195,13 +194,16 @@ def _too_old(
     newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
     # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
     most = None if rules.per_run is None else rules.per_run + 1
-    history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
+    rows = tx.snapshots.history(table.table_id, table.identifier.branch, first=most)
+    history = [Snapshot.from_json(row.body) for row in rows]
     needed = [first_unread(tx, table, filed)]
     if rules.keeps_shared and table.identifier.branch != MAIN_BRANCH:
         needed.append(tx.snapshots.newest_shared(table.table_id, table.identifier.branch))
     unread = min((number for number in needed if number is not None), default=None)
     latest = newest.snapshot_id if newest else None
-    end = expired_before(history, rules, first_unread=unread, now_millis=now_millis, latest=latest)
+    since = accumulate((row.made_millis for row in rows), max)  # none is older than the one before it, whoever's clock says so
+    made = dict(zip((row.snapshot_id for row in rows), since, strict=True))
+    end = expired_before(made, rules, first_unread=unread, now_millis=now_millis, latest=latest)
     return [s for s in history if s.id < end], history
 
 

@@ -78,10 +78,12 @@ def _built(core: CommitCore, table: LakeTable, latest: int, key: str) -> BuiltCo
             row = tx.snapshots.get(table_id, branch, known.id)
             if row is None or row.snapshot_uuid != known.key:
                 raise CommitConflict(str(table.identifier), expected=known.key)
-        for gone in tx.snapshots.remove(table_id, branch, above=to.id):
+        removed = {gone.snapshot_id: gone for gone in tx.snapshots.remove(table_id, branch, above=to.id)}
+        for gone in removed.values():
             stale_file(tx, table, layout.snapshot_file(gone.snapshot_id), gone.body)
         for one in emptied:
-            tx.snapshots.insert(table_id, branch, snapshot_id=one.id, uuid=one.key, body=one.to_json(), published=False)
+            row = replace(removed[one.id], snapshot_uuid=one.key, body=one.to_json(), published=False)
+            tx.snapshots.insert(table_id, branch, row)
 
     sync = [*lists, *metadata_written(table.files, table.schema, emptied[-1], made)]
     return BuiltCommit(table=table, base=newest, snapshot=made, sync=sync, others_first=True, with_it=with_it)

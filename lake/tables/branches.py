@@ -94,10 +94,12 @@ class Branches:
                     if schema_id <= newest:
                         tx.tables.add_schema(table.table_id, name, schema_id, body)
                 if snapshot and tag:
-                    tx.snapshots.insert(
-                        table.table_id, name, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
-                    )
-                    present = tx.snapshots.get(table.table_id, name, snapshot.id)
+                    of_main = tx.snapshots.by_uuid(table.table_id, snapshot.key)  # a fast-forward goes on from it
+                    present = SnapshotRow(
+                        snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False,
+                        decided_at=of_main.decided_at if of_main else None,
+                    )  # fmt: skip
+                    tx.snapshots.insert(table.table_id, name, present)
                     tx.snapshots.point(table.table_id, name, present)
                     tx.tags.put(table.table_id, tag.name, tag.snapshot, name, created_millis=tag.created_millis, retained=tag.retained)
         except BranchAlreadyExist:
@@ -237,9 +239,7 @@ class Branches:
             published = min([main.published_schema_id, *(schema_id - 1 for schema_id in added)])
             tx.tables.set_schema(table.table_id, MAIN_BRANCH, branch.schema_id, published=published)
             for row in history:
-                tx.snapshots.insert(
-                    table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False
-                )
+                tx.snapshots.insert(table.table_id, MAIN_BRANCH, replace(row, published=False))
                 tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.snapshot_file(row.snapshot_id), row.body))
             tx.snapshots.point(table.table_id, MAIN_BRANCH, tx.snapshots.get(table.table_id, MAIN_BRANCH, history[-1].snapshot_id))
             for tag in tx.tags.all(table.table_id, name):

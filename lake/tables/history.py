@@ -161,10 +161,9 @@ class History:
                 may_be_replaced = _may_be_replaced(tx, table, snapshot)
                 clear_expired(tx, table)
                 lower_earliest_hint(table, snapshot.id)  # before its file is there: till then readers look for themselves
-                tx.snapshots.insert(
-                    table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
-                )
+                # When it was decided is not known any more, and nothing is before it whose age goes by it.
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
+                tx.snapshots.insert(table.table_id, branch, row)
             done = self._back_to(tx, table, row, filed, tags, may_be_replaced=may_be_replaced)
         return self._followed(table, done)
 

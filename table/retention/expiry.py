@@ -46,17 +46,18 @@ class ExpiryRules:
 
 
 def expired_before(
-    history: Sequence[Snapshot], rules: ExpiryRules, *, first_unread: int | None, now_millis: int, latest: int | None = None
+    made_millis: Mapping[int, int], rules: ExpiryRules, *, first_unread: int | None, now_millis: int, latest: int | None = None
 ) -> int:
     """The id below which snapshots go; the first kept id where none does.
 
-    A snapshot is too old only when its successor is: the one that was current at the age limit stays. ``history`` may be
-    cut off behind what one run takes and its successor; ``latest`` then says where it really ends.
+    ``made_millis`` has the ids of the history, and since when there is each. A snapshot is too old only when its successor is: the one
+    that was current at the age limit stays. The history may be cut off behind what one run takes and its successor; ``latest`` then says
+    where it really ends.
     """
-    if not history:
+    if not made_millis:
         return 0
-    earliest = history[0].id
-    latest = history[-1].id if latest is None else latest
+    earliest = min(made_millis)
+    latest = max(made_millis) if latest is None else latest
     end = latest - rules.at_least + 1
     if first_unread is not None:
         end = min(end, first_unread)
@@ -65,11 +66,10 @@ def expired_before(
     begin = earliest if rules.at_most is None else max(latest - rules.at_most + 1, earliest)
     if begin >= end:
         return max(end, earliest)
-    by_id = {snapshot.id: snapshot for snapshot in history}
     limit = now_millis - int(rules.retained.total_seconds() * 1000)
     for snapshot_id in range(begin, end):
-        successor = by_id.get(snapshot_id + 1)
-        if successor is None or successor.time_millis >= limit:
+        succeeded = made_millis.get(snapshot_id + 1)
+        if succeeded is None or succeeded >= limit:
             return snapshot_id
     return end
 

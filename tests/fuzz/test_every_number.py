@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,10 +132,7 @@ def test_in_the_catalog_which_earlier_versions_wrote(client: FlaskClient, gatewa
             assert row is not None
             tx.snapshots.point(table.table_id, "main", None)
             tx.snapshots.remove(table.table_id, "main", above=row.snapshot_id - 1)
-            body = {**row.body, member: end}
-            tx.snapshots.insert(
-                table.table_id, "main", snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=body, published=row.published
-            )
+            tx.snapshots.insert(table.table_id, "main", replace(row, body={**row.body, member: end}))
             tx.snapshots.point(table.table_id, "main", row)
         forget_metadata()
         _told(client, "t", f"{member} = {end}")

@@ -87,12 +87,13 @@ def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultS
             raise AnalysisError(f"retain_max ({at_most}) is below retain_min ({at_least}).")
         at_least = at_most
     rules = replace(rules, at_least=at_least, at_most=at_most, per_run=arguments.get("max_deletes"))
+    now = context.lake.clock.now()
     if "older_than" in arguments:
-        age = dt.datetime.now(dt.UTC) - moment_of(context, "older_than", arguments["older_than"])
+        age = now - moment_of(context, "older_than", arguments["older_than"])
         rules = replace(rules, retained=max(age, dt.timedelta()))
     if not arguments.dry_run:
         context.lake.clock.require(table.latest())
-    done = kept.expire_snapshots(context.lake, table, rules, dry_run=arguments.dry_run)
+    done = kept.expire_snapshots(context.lake, table, rules, dry_run=arguments.dry_run, now_millis=int(now.timestamp() * 1000))
     return ResultSet.of_rows(_REMOVED, [_removed(done, dry_run=arguments.dry_run)])
 
 

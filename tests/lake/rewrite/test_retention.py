@@ -17,7 +17,6 @@ from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollba
 from lake.rewrite.maintenance import maintain
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import InvalidOption, SnapshotNotExist, TableDamaged
-from model.snapshot import CommitKind, Snapshot
 from table.format import store
 from table.format.consumers import read_consumers, write_consumer
 from table.retention.expiry import ExpiryRules, expired_before
@@ -33,26 +32,15 @@ def table(lake: Lake) -> LakeTable:
     return six_commits(lake)
 
 
-def snapshots_of(times: list[int]) -> list[Snapshot]:
-    return [
-        Snapshot(
-            id=number, uuid=str(number), schema_id=0, base_manifest_list="b", base_manifest_list_size=1, delta_manifest_list="d",
-            delta_manifest_list_size=1, commit_user="u", commit_identifier=1, commit_kind=CommitKind.APPEND, time_millis=millis,
-            total_record_count=0, delta_record_count=0,
-        )
-        for number, millis in enumerate(times, 1)
-    ]  # fmt: skip
-
-
 def test_age_is_that_of_the_successor() -> None:
-    seven = snapshots_of([0, 10, 20, 30, 40, 50, 60])
+    seven = dict(enumerate([0, 10, 20, 30, 40, 50, 60], 1))
     old = ExpiryRules(at_least=1, at_most=None, retained=dt.timedelta(milliseconds=30), per_run=None)
     assert expired_before(seven, old, first_unread=None, now_millis=65) == 4  # 4 was current at 35
     assert expired_before(seven, replace(old, at_least=5), first_unread=None, now_millis=1000) == 3
     assert expired_before(seven, replace(old, per_run=2), first_unread=None, now_millis=1000) == 3
     assert expired_before(seven, old, first_unread=2, now_millis=1000) == 2
     assert expired_before(seven, replace(old, at_most=3), first_unread=None, now_millis=0) == 5
-    assert expired_before([], old, first_unread=None, now_millis=0) == 0
+    assert expired_before({}, old, first_unread=None, now_millis=0) == 0
 
 
 def test_expired_snapshots_take_their_files_along(lake: Lake, table: LakeTable) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def as_earlier_versions_left_it(lake: Lake, table: LakeTable) -> None:
         row = tx.snapshots.get(table.table_id, "b", 2)
         assert row is not None
         tx.snapshots.remove(table.table_id, "b", above=1)
-        tx.snapshots.insert(table.table_id, "b", snapshot_id=2, uuid=row.snapshot_uuid, body=row.body, published=False)
+        tx.snapshots.insert(table.table_id, "b", replace(row, published=False))
         tx.snapshots.point(table.table_id, "b", row)
         tx.tags.published(table.table_id, "two", "b", published=False)
 
