@@ -72,6 +72,8 @@ class Changes:
     """What is certain of every row that matters; None for no restriction."""
     whole: bool = True
     """Whether rows of the table matter that are not changed, too."""
+    clean: Sequence[str] = ()
+    """Paths of files that were read and hold no such row, deleted or not."""
     release: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
@@ -87,9 +89,10 @@ class Changes:
 
 
 def deletion_of(matches: Sequence[tuple[PlannedFile, Positions]], predicate: Predicate | None = None, *, whole: bool = True) -> Changes:
-    """Rows that go, by file."""
+    """Rows that go, by file; of files that were read and hold none, too."""
     files = [(planned_file, FileChange(deleted=rows)) for planned_file, rows in matches if len(rows)]
-    return Changes(files=files, predicate=predicate, whole=whole)
+    clean = [planned_file.path for planned_file, rows in matches if not len(rows) and planned_file.vector is None]
+    return Changes(files=files, predicate=predicate, whole=whole, clean=clean)
 
 
 Find = Callable[[LakeTable, Snapshot | None], Changes]

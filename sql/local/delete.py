@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +21,7 @@ from sql.local.scope import Scope
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.statements.rows.changing import change, reference_of, target_of
-from table.scan.planning.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_every_file, plan_scan
 from table.write.copy_on_write import matching_rows
 
 
@@ -39,11 +40,15 @@ class LocalDelete(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         return change(context, self.tree, self.table, partial(self.find, context))
 
-    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
+    def find(
+        self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None, *, clean: Collection[str] | None = None
+    ) -> Changes:
         """The rows of a snapshot for which the condition is true."""
-        plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
+        files, schema = table.files, table.schema
+        surely = clean is not None
+        plan = plan_scan(files, schema, snapshot, self.predicate) if clean is None else plan_every_file(files, schema, snapshot, but=clean)
         check = context.cancellation.check
-        matching = ((one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files)
+        matching = ((one, matching_rows(files, schema, one, self.condition, self.columns, check, counted=surely)) for one in plan.files)
         return deletion_of(list(matching), self.predicate, whole=False)
 
 

@@ -64,6 +64,8 @@ class Selection:
     filter: ds.Expression | None = None
     filter_columns: frozenset[str] = frozenset()
     limit: int | None = None
+    counted: bool = False
+    """Whether the rows of a file are counted in it also where nothing that is wanted lies there; else its manifest's word is taken."""
     empty: bool = False
     """Whether a batch of which nothing is kept is given as an empty one."""
     principal: str = ""
@@ -188,7 +190,7 @@ def _one_file(
     wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
     check_whole(planned.file, schema, file_schema)
-    reader = Projection(schema, file_schema, planned, wanted)
+    reader = Projection(schema, file_schema, planned, wanted, counted=selection.counted)
     for batch in reader.batches(files):
         check()  # before the filter, which may keep nothing for hours
         yield from _filtered(batch, selection.filter, [f.name for f in fields])
@@ -229,13 +231,18 @@ def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Seq
 class Projection:
     """A file's columns under the table's names and types: by field id, missing ones as NULL, partitions from the manifest."""
 
-    def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field], *hidden: Field) -> None:
+    def __init__(
+        self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field], *hidden: Field, counted: bool = False
+    ) -> None:
+        """``counted``: as of a `Selection`."""
         self._planned = planned
         self._file_schema, self._wanted = file_schema, wanted
         by_id = {f.id: f for f in (*file_schema.fields, *hidden)}
         self._partition = dict(zip(schema.partition_keys, planned.partition, strict=True))
         self._sources = {f.name: by_id.get(f.id) for f in wanted if f.name not in self._partition}
         self._names = [source.name for source in self._sources.values() if source is not None]
+        if counted and not self._names:
+            self._names = [next((f for f in file_schema.fields if f.name not in self._partition), file_schema.fields[0]).name]
         self._target = arrow_schema(wanted)
         self._there: Sequence[str] = ()
         """All columns of the file, known once it is open."""

@@ -285,13 +285,20 @@ def appended(tasks: Sequence[Rewritten], inserted: Sequence[NewFile]) -> list[Ne
     return one_after_another([*(done.moved for done in tasks), inserted])
 
 
-def matching_rows(
-    files: TableFiles, schema: Schema, one: PlannedFile, condition: ds.Expression, columns: Collection[str], check: Check = go_on
+def matching_rows(  # noqa: PLR0913 - a file and what is asked of its rows
+    files: TableFiles,
+    schema: Schema,
+    one: PlannedFile,
+    condition: ds.Expression,
+    columns: Collection[str],
+    check: Check = go_on,
+    *,
+    counted: bool = False,
 ) -> Positions:
-    """The rows of a file for which a condition over these columns is true."""
+    """The rows of a file for which a condition over these columns is true; ``counted`` in it, also where it reads none of its columns."""
     numbers_of_rows = [NO_ROWS]
     start = 0
-    for batch in read_batches(files, schema, [one], Selection(columns=sorted(columns))):
+    for batch in read_batches(files, schema, [one], Selection(columns=sorted(columns), counted=counted)):
         check()
         numbers = pa.array(np.arange(start, start + batch.num_rows))
         matching = pa.Table.from_batches([batch]).append_column(_ROW, numbers).filter(condition)

@@ -23,7 +23,7 @@ Reader = Callable[[TableFiles, Schema, Sequence[PlannedFile], Sequence[str]], It
 
 def rows_of(store: TableFiles, schema: Schema, files: Sequence[PlannedFile], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of files that are not deleted."""
-    return read_batches(store, schema, files, Selection(columns=columns))
+    return read_batches(store, schema, files, Selection(columns=columns, counted=True))
 
 
 def reading(

@@ -32,10 +32,12 @@ class Numbered(NamedTuple):
     """The files, by what stands beside their rows."""
 
 
-def numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None = None) -> Numbered:
+def numbered(
+    session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None = None, *, bounded: bool = True
+) -> Numbered:
     """The rows of the files, each with what tells its file and its own number in it.
 
-    ``mentioned``: the columns that hold values; None for all.
+    ``mentioned``: the columns that hold values; None for all. ``bounded``: as of `dataframe`.
     """
     rounds: list[dict[str, PlannedFile]] = []
     by_place: dict[str, PlannedFile] = {}
@@ -52,7 +54,7 @@ def numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFil
     for at, names in enumerate(rounds):
         beside = partial(_place, at)
         if parquet := [planned for planned in names.values() if planned.path in in_spark]:
-            frames.append(dataframe(session, table, _plan(parquet), beside=beside))
+            frames.append(dataframe(session, table, _plan(parquet), beside=beside, bounded=bounded))
     if by_arrow := {place: planned for place, planned in by_place.items() if planned.path not in in_spark}:
         frames.append(_read_by_arrow(session, table, by_arrow, mentioned))
     if not frames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 
 import numpy as np
 import pyarrow as pa
@@ -25,18 +25,29 @@ from sql.spark.read.results import FEW_ROWS, in_arrow, rows_at, write_rows
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
 from sql.statements.base import ExecutionContext
-from table.scan.planning.entry_scan import PlannedFile, plan_scan
-from table.write.copy_on_write import Positions
+from table.scan.planning.entry_scan import PlannedFile, plan_every_file, plan_scan
+from table.write.copy_on_write import NO_ROWS, Positions
 
 _PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))
 
 
-def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules) -> Changes:
-    """The deletion of the rows of a snapshot that the query over the table gives, and that the rules leave its caller."""
+def rows_where(
+    context: ExecutionContext,
+    query: exp.Expr,
+    table: LakeTable,
+    snapshot: Snapshot | None,
+    rules: ReadRules,
+    *,
+    clean: Collection[str] | None = None,
+) -> Changes:
+    """The deletion of the rows of a snapshot that the query over the table gives, and that the rules leave its caller.
+
+    ``clean``: as of `ChangesRows.find`.
+    """
     query = query.copy()
     query.set("expressions", [exp.column(FILE, quoted=True), exp.column(ROW, quoted=True)])
     query.args["from_"].this.meta[TARGET] = True
-    rows = TargetRows(table, snapshot, rules, query)
+    rows = TargetRows(table, snapshot, rules, query, clean=clean)
     files = rows.files
 
     positions: dict[str, list[Positions]] = {}
@@ -48,15 +59,18 @@ def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, sna
             for batch in batches:
                 context.cancellation.check()
                 _add(positions, batch)
-    places = [(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()]
+    places = [(planned, np.sort(np.concatenate(positions.get(name, [NO_ROWS])))) for name, planned in files.items()]
     return deletion_of(places, rows.predicate, whole=rows.whole)
 
 
 class TargetRows:
     """The rows of a table that a query changes: as its caller sees them, each with where it lies."""
 
-    def __init__(self, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules, query: exp.Expr) -> None:
-        self._table, self._snapshot, self._rules = table, snapshot, rules
+    def __init__(
+        self, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules, query: exp.Expr, *, clean: Collection[str] | None = None
+    ) -> None:
+        """``clean``: as of `ChangesRows.find`."""
+        self._table, self._snapshot, self._rules, self._clean = table, snapshot, rules, clean
         # Those of queries inside stand for columns of theirs.
         stars = any(not isinstance(star.parent, exp.Count | exp.Select) for star in query.find_all(exp.Star))
         names = {part.name for column in query.find_all(exp.Column) for part in column.parts}
@@ -70,11 +84,14 @@ class TargetRows:
 
     def source(self, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
         """The frame of the mention whose rows are changed."""
-        table, rules = self._table, self._rules
+        table, rules, clean = self._table, self._rules, self._clean
         self.predicate = pushed(reference, table.schema, rules)
-        plan = plan_scan(table.files, table.schema, self._snapshot, self.predicate)
+        if clean is None:
+            plan = plan_scan(table.files, table.schema, self._snapshot, self.predicate)
+        else:
+            plan = plan_every_file(table.files, table.schema, self._snapshot, but=clean)
         reading.add(table, plan)
-        frame, files = numbered(session, table, plan.files, self._mentioned)
+        frame, files = numbered(session, table, plan.files, self._mentioned, bounded=clean is None)
         self.files.update(files)
         return visible(frame, table, rules, beside=(FILE, ROW), masked=False) if rules.restricted else frame
 

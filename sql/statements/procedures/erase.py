@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -90,6 +91,8 @@ class _Erasing:
         """Names of partitions that hold such rows, or did."""
         self._predicate: Predicate | None = None
         """What is certain of every such row."""
+        self._clean: dict[tuple[str, int], set[str]] = defaultdict(set)
+        """Of each branch and version of its schema the files that were read and hold no such row: a file never changes."""
 
     def places(self) -> Iterator[_Place]:
         """Erase, and tell where."""
@@ -143,8 +146,11 @@ class _Erasing:
             return changes.rows
 
     def _find(self, table: LakeTable, snapshot: Snapshot | None) -> Changes:
-        """What there is to delete."""
-        changes = self._statement(table).find(self._context, table, snapshot)
+        """What there is to delete; nothing is left out on the word of those who wrote the files."""
+        clean = self._clean[table.identifier.branch, table.schema.id]
+        changes = self._statement(table).find(self._context, table, snapshot, clean=clean)
+        if not changes.whole:  # else rows elsewhere decide, which may change
+            clean.update(changes.clean)
         self._predicate = changes.predicate
         self._partitions |= names_of(table, (file.partition for file, change in changes.files if change.rows))
         return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol, runtime_checkable
 
 from sqlglot import exp
@@ -37,8 +38,14 @@ _OPERATIONS: dict[type[exp.Expr], Operation] = {
 class ChangesRows(Protocol):
     """A statement that can say which rows of a snapshot it means."""
 
-    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
-        """What it does to the snapshot's rows."""
+    def find(
+        self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None, *, clean: Collection[str] | None = None
+    ) -> Changes:
+        """What it does to the snapshot's rows.
+
+        ``clean``: paths of files that are known to hold no such row; where it is given all others are read, whatever bounds, footers and
+        indexes tell of them.
+        """
         ...
 
 

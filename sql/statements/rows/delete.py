@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,8 +28,10 @@ class Delete:
         table, _ = target_of(context, self.tree)
         return change(context, self.tree, table, partial(self.find, context))
 
-    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
+    def find(
+        self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None, *, clean: Collection[str] | None = None
+    ) -> Changes:
         """The rows of a snapshot for which the condition is true."""
         from sql.spark.read.rows import rows_where
 
-        return rows_where(context, self.tree.this, table, snapshot, context.lake.read_rules(table))
+        return rows_where(context, self.tree.this, table, snapshot, context.lake.read_rules(table), clean=clean)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from model.errors import UnsupportedType
 from model.options.table import is_on
@@ -59,6 +60,15 @@ def plan_entries(
         predicate=predicate,
         deleted=bool(deletions),
     )
+
+
+def plan_every_file(files: TableFiles, schema: Schema, snapshot: Snapshot | None, *, but: Collection[str] = ()) -> ScanPlan:
+    """Plan a read of all files of a snapshot but those at some paths; raises what `plan_scan` raises.
+
+    Bounds, buckets and indexes are what a file's writer says of it: where no row may be missed, nothing is left out on its word.
+    """
+    plan = plan_scan(files, schema, snapshot)
+    return replace(plan, files=tuple(planned for planned in plan.files if planned.path not in but)) if but else plan
 
 
 def check_readable(schema: Schema) -> None:
