@@ -39,7 +39,7 @@ from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
 from lake.reserve import StorageReserve
 from lake.rewrite.mark_done import mark_at_end
-from lake.rewrite.replace import Contents, partition_filter, replace_schema, replaced
+from lake.rewrite.replace import Contents, named_partitions, partition_filter, replace_schema, replaced
 from lake.rewrite.undo import undo_compaction
 from lake.streams.streams import LakeStreams
 from lake.tables.drops import LakeDrops
@@ -55,7 +55,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
 from model.schema.replaced import REPLACE_TABLE
-from model.schema.schema import Schema, other_kind
+from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from model.work.deciding import to_the_end
 from table.format.io.file_io import FileIO, file_io_for
@@ -272,25 +272,24 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         with self.catalog.reading() as tx:
             newest = tx.snapshots.latest(table.table_id, branch)
         expected = newest.snapshot_uuid if newest else None
-        there = {row.name: row for row in self.partitions_named(table, specs)}
         keys = table.schema.partition_keys
-        dropped = [spec for spec in specs if partition_name(spec, keys) in there]
-        missing: list[Spec] = [spec for spec in specs if partition_name(spec, keys) not in there]
-        if missing and not ignore_missing:
-            raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
+        named = named_partitions(table, specs, self.partitions_named(table, specs))
+        if named.missing and not ignore_missing:
+            raise PartitionNotExist(partition_name(named.missing[0], keys), str(table.identifier))
         completing: AbstractContextManager[None] = nullcontext()
-        if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
-            filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
+        if named.filled:
+            filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, named.there), commit_user=str(uuid4()))
             claimed, claim = Claimed(claim=claim, answer=_bare_answer) if claim else None, None
             expected = self._committer.commit(table, self._signed(table, filled), claimed).key
             completing = to_the_end()  # their rows are gone
         with completing, self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.snapshots.wait_for_deciders(table.table_id)
-            tx.partitions.drop(table.table_id, branch, list(there))
+            tx.partitions.drop(table.table_id, branch, [partition_name(spec, keys) for spec in named.there])
             newest = tx.snapshots.latest(table.table_id, branch)
-            if newest is not None and newest.snapshot_uuid != expected:  # somebody may have put rows into one since: they are listed anew
+            # Somebody may have put rows into one since, or its name stands for others' rows, too: they are listed anew.
+            if newest is not None and (named.shared or newest.snapshot_uuid != expected):
                 tx.snapshots.point(table.table_id, branch, newest)
-        return list(dropped), missing
+        return named.there, named.missing
 
     # After a crash, or after somebody else's commit
 

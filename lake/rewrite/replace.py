@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from catalog import CatalogTransaction
 from catalog.commits.reservations import Place
+from catalog.records import PartitionRow
 from lake.access.rules import require_columns_kept, take_masks_along
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.claims import claimed_in
@@ -20,19 +21,73 @@ from lake.tables.handle import LakeTable
 from model.catalog_errors import TableChanged
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.identifier import MAIN_BRANCH
+from model.partition import partition_name
 from model.schema.loadable import check_taken
 from model.schema.replaced import REPLACE_TABLE, partitions_otherwise, replacing_fields, replacing_options
 from model.schema.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
-from table.format.layout import partition_spec
+from table.format.layout import DEFAULT_PARTITION_NAME, partition_spec
 from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
 
 
-def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Callable[[bytes], bool]:
-    """Whether a partition's row bytes are one of the specs."""
-    types = [field.type for field in table.schema.partition_fields]
-    return lambda partition: partition_spec(table.schema, binary_row.decode(types, partition)) in specs
+def partition_filter(table: LakeTable, specs: Sequence[Mapping[str, str]]) -> Callable[[bytes], bool]:
+    """Whether a partition's row bytes are one of the specs, as Paimon's clients read these to drop partitions.
+
+    The default name is NULL there, and every other text the value itself: blanks, which lie in NULL's directory, are other partitions.
+    """
+    keys, types = table.schema.partition_keys, [field.type for field in table.schema.partition_fields]
+    default = _default_name(table.schema)
+    wanted = {tuple(spec[key] for key in keys) for spec in specs}
+
+    def is_wanted(partition: bytes) -> bool:
+        values = binary_row.decode(types, partition)
+        texts = partition_spec(table.schema, values).values()
+        if default in values:  # that text is no other value's name
+            return False
+        return tuple(value if isinstance(value, str) else text for text, value in zip(texts, values, strict=True)) in wanted
+
+    return is_wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPartitions:
+    """What of partitions that are named is there."""
+
+    there: list[Mapping[str, str]]
+    missing: list[Mapping[str, str]]
+    filled: bool
+    """Whether some of those that are there may have rows."""
+    shared: bool
+    """Whether the directory of some of those is of other values, too, which may have rows."""
+
+
+def named_partitions(table: LakeTable, specs: Sequence[Mapping[str, str]], rows: Sequence[PartitionRow]) -> NamedPartitions:
+    """Look for partitions by the rows that the catalog has of their names; where a directory is of several values, in the manifests."""
+    listed, keys = {row.name: row for row in rows}, table.schema.partition_keys
+    ours = other_kind(table.schema.options) is None
+    shared = [spec for spec in specs if ours and _shares_directory(table.schema, spec)]
+    partitions = {sums.partition for sums in table.files.bucket_sums(table.latest())} if shared else set[bytes]()
+    there, missing = list[Mapping[str, str]](), list[Mapping[str, str]]()
+    filled = False
+    for spec in specs:
+        row = listed.get(partition_name(spec, keys))
+        has_rows = any(map(partition_filter(table, [spec]), partitions)) if spec in shared else bool(row and row.file_count)
+        if not has_rows and (row is None or (spec in shared and row.file_count)):
+            missing.append(spec)
+        else:
+            there.append(spec)
+            filled = filled or (ours and has_rows)
+    return NamedPartitions(there=there, missing=missing, filled=filled, shared=any(spec in shared for spec in there))
+
+
+def _default_name(schema: Schema) -> str:
+    return schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+
+
+def _shares_directory(schema: Schema, spec: Mapping[str, str]) -> bool:
+    """Whether a partition lies in the directory that NULL and blanks have in common."""
+    return any(not text.strip() or text == _default_name(schema) for text in spec.values())
 
 
 def replaced(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema) -> LakeTable:

@@ -147,6 +147,40 @@ def test_partitions(rest: Rest, gateway: Gateway) -> None:
     assert rest.get(f"{T}/partitions")["partitions"] == []
 
 
+DEFAULT = "__DEFAULT_PARTITION__"
+
+
+@pytest.mark.parametrize(
+    ("spec", "gone"),
+    [(DEFAULT, {1, 6}), ("", {2, 5}), (" ", {4}), ("a", {3}), ("b", set()), ("\t", set())],
+)
+def test_a_partition_is_dropped_by_its_value_and_not_by_its_directory(rest: Rest, gateway: Gateway, spec: str, gone: set[int]) -> None:
+    """NULL, blanks and a text that is called as NULL's directory share one; to Paimon's clients the default name is NULL alone."""
+    rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("p", "STRING"), partition=["p"])))
+    gateway.run(f"INSERT INTO d.t VALUES (1, NULL), (2, ''), (3, 'a'), (4, ' '), (5, ''), (6, NULL), (7, '{DEFAULT}')").collect()
+    wanted = {"p": spec}
+    assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [wanted]}) == (
+        {"dropped": [wanted], "missing": []} if gone else {"dropped": [], "missing": [wanted]}
+    )
+    left = sorted(set(range(1, 8)) - gone)
+    assert sorted(id_ for (id_,) in gateway.run("SELECT id FROM d.t").collect()) == left
+    counts = {one["spec"]["p"]: one["recordCount"] for one in rest.get(f"{T}/partitions")["partitions"]}
+    assert counts == {DEFAULT: len([id_ for id_ in left if id_ != 3])} | ({"a": 1} if 3 in left else {})
+    refused = rest.refused("POST", f"{T}/partitions/drop", {"partitionSpecs": [wanted], "ignoreIfNotExists": False})
+    assert refused[:2] == (404, "PARTITION"), "it is gone"
+
+
+def test_nulls_partition_that_was_made_by_name_is_dropped_with_its_name(rest: Rest, gateway: Gateway) -> None:
+    rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("p", "STRING"), partition=["p"])))
+    spec = {"p": DEFAULT}
+    for rows in ([], ["(1, NULL)"]):
+        rest.post(f"{T}/partitions", {"partitionSpecs": [spec]})
+        for row in rows:
+            gateway.run(f"INSERT INTO d.t VALUES {row}").collect()
+        assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [spec]}) == {"dropped": [spec], "missing": []}
+        assert rest.get(f"{T}/partitions")["partitions"] == []
+
+
 def test_partitions_of_a_directory_are_not_told_as_none(rest: Rest) -> None:
     """Java's client looks for them itself after a 501; an empty list was an empty table to it."""
     rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), ("p", "STRING"), partition=["p"], type="format-table")))
