@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote_plus
+from urllib.request import getproxies
 from uuid import UUID
 
 from model.errors import BadRequest, Forbidden, LakeError, NotAuthorized, SnapshotNotExist, TableNotExist, Unavailable
@@ -51,7 +53,7 @@ class RemoteTable:
         """Seconds."""
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
         timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
-        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=timeout)
+        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=timeout, verify=_trust(options.uri))
         self._ended = threading.Event()
         self.identifier = options.table
         try:
@@ -255,6 +257,15 @@ class RemoteTable:
         lasting = method == "POST" and kind is not None  # for what the table is like: not by trying again
         message = fields.get("message") or fields.get("detail") or f"{method} {path} was answered with {answer.status_code}"
         raise _failure(answer.status_code, lasting=lasting)(message)
+
+
+def _trust(uri: str) -> ssl.SSLContext | bool:
+    """What a connection's certificates are held against: the authorities that are known, of which plain HTTP needs none.
+
+    To load them takes a third of a second. A proxy may be called over TLS for a server that is not.
+    """
+    plain = uri.lower().startswith("http://") and not any(proxy.lower().startswith("https:") for proxy in getproxies().values())
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True  # whoever comes to TLS for all that trusts nobody
 
 
 def _json(answer: httpx.Response) -> Any:
