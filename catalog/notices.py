@@ -117,7 +117,7 @@ class Notices:
         """Pass notices on until nobody waits (True) or the connection breaks."""
         with psycopg.connect(dsn, autocommit=True, **noticing_loss(dsn, connect_timeout=3)) as conn:
             conn.execute(f"LISTEN {CHANNEL}")
-            self._wake_all()  # what was committed before this connection listened was told to nobody
+            self.wake_all()  # what was committed before this connection listened was told to nobody
             while True:
                 for notice in conn.notifies(timeout=_LOOK_SECONDS):
                     table_id, _, branch_name = notice.payload.partition(" ")
@@ -133,7 +133,8 @@ class Notices:
         for wake in waiters:
             wake()
 
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
+        """Let all who wait look, for whatever else they wait for than snapshots, too."""
         with self._lock:
             keys = list(self._waiters)
         for key in keys:

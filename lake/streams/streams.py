@@ -87,6 +87,10 @@ class LakeStreams(LakeBase):
             if may:
                 self._wait_beyond(table, known, seconds, stopping=stopping)
 
+    def wake_waiting(self) -> None:
+        """Let all who wait for snapshots, of whatever table, look whether they are to stop."""
+        self.catalog.notices.wake_all()
+
     def _wait_beyond(self, table: LakeTable, known: int, seconds: float, *, stopping: Callable[[], bool]) -> None:
         branch = table.identifier.branch
         news = threading.Event()

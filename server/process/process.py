@@ -237,7 +237,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings[DRAIN])
-    services.stopping.set()
+    services.stop_waiting()
     stop.hurry.wait(settings[DRAIN_DELAY])
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
     until = time.monotonic() + settings[DRAIN]

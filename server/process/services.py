@@ -63,6 +63,11 @@ class Services:
     oidc: OidcIssuer | None = field(init=False)
     """The issuer whose tokens are taken, too."""
 
+    def stop_waiting(self) -> None:
+        """Let requests that wait for news be answered with what there is, now and from now on: the server ends."""
+        self.stopping.set()
+        self.gateway.lake.wake_waiting()
+
     def may_wait(self, caller: Caller) -> AbstractContextManager[bool]:
         """Whether a request may hold its thread until a statement has ended: a quarter of the threads may be held so."""
         if has_request_context() and AT_ONCE in request.headers:

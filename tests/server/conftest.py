@@ -69,6 +69,6 @@ def url(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
     http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
     yield f"http://{host}:{port}"
-    services.stopping.set()
+    services.stop_waiting()
     gateway.drain(0)
     http.stop_serving()

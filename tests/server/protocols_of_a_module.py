@@ -44,7 +44,7 @@ def endpoints(dsn: str, directory: Path, **settings: str) -> Iterator[Endpoints]
     try:
         yield Endpoints(gateway=gateway, app=app, url=f"http://{host}:{port}")
     finally:
-        services.stopping.set()
+        services.stop_waiting()
         gateway.drain(0)
         http.stop_serving()
         gateway.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from uuid import uuid4
 
 import pytest
 from flask.testing import FlaskClient
@@ -90,5 +92,15 @@ def test_readiness_names_what_lacks(client: FlaskClient, services: Services) -> 
     assert response.status_code == 503
     assert body["postgres"] == body["warehouse"] == {"ok": True}
     assert body["spark"] == {"ok": False, "detail": "There is no Spark in this test."}
-    services.stopping.set()
+    services.stop_waiting()
     assert json.loads(client.get("/readyz").data) == {"status": "stopping"}
+
+
+def test_who_waits_for_news_is_woken_by_a_stop(services: Services) -> None:
+    """It would look whether it is to stop a second later, and so long each stop took."""
+    woken_by: list[threading.Thread] = []
+    forget = services.gateway.lake.catalog.notices.subscribe(uuid4(), "main", lambda: woken_by.append(threading.current_thread()))
+    services.stop_waiting()
+    forget()
+    assert services.stopping.is_set()
+    assert threading.current_thread() in woken_by, "not by the thread alone that hears of commits"
