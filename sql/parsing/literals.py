@@ -53,6 +53,10 @@ class LiteralParser(BaseParser):
             return None
         # Not `HiveParser`'s, which makes CHAR(n) and VARCHAR(n) of casts texts of any length, as Spark takes them.
         type_ = super(HiveParser, self)._parse_types(*args, **kwargs)  # type: ignore[arg-type]
+        if isinstance(type_, exp.Cast) and not kwargs.get("check_func"):  # a value of the type, in brackets, where only a type can stand
+            self.refuse(
+                "Brackets behind ARRAY<…>, MAP<…> or ROW<…> make no type; an array of arrays is ARRAY<ARRAY<…>>.", self._tokens[start]
+            )
         if isinstance(type_, exp.DataType):
             words = [word for at in range(start, self._index) for word in self._words(at)]
             if words[-3:] == ["WITH", "TIME", "ZONE"] or words[:1] == ["TIMESTAMPTZ"]:

@@ -194,6 +194,24 @@ def test_a_cast_to_blob_in_a_text_stored_before_is_read_as_it_was() -> None:
     assert parse_one("SELECT blob, CAST(a AS BLOB) FROM t", stored=True).sql("spark") == "SELECT blob, CAST(a AS BINARY) FROM t"
 
 
+@pytest.mark.parametrize(
+    "cast",
+    [
+        "CAST(a AS ARRAY<INT>[])",
+        "TRY_CAST(a AS ARRAY<INT>[1])",
+        "a::ARRAY<INT>[]",
+        "CAST(a AS ROW<x ARRAY<INT>[]>)",
+        "CAST(a AS MAP<INT, INT>(1))",
+    ],
+)
+def test_brackets_behind_a_type_with_types_inside_are_no_type(cast: str) -> None:
+    """They were read as a value of that type, and the cast as one to a cast."""
+    with pytest.raises(UnsupportedStatement, match=r"make no type; an array of arrays is ARRAY<ARRAY<…>>") as refused:
+        parse_one(f"SELECT {cast}")
+    assert refused.value.column is not None
+    assert parse_one("SELECT CAST(a AS ARRAY<INT>)[1], CAST(a AS INT[]), ARRAY<INT>[1]").sql("spark").count("ARRAY<INT>") == 3
+
+
 def test_too_deep_nesting_is_an_error_not_a_crash() -> None:
     with pytest.raises(SqlSyntaxError, match="nested too deeply"):
         parse_one("SELECT " + "(" * 5000 + "1" + ")" * 5000)

@@ -28,7 +28,7 @@ from sql.connectors.filesystem import (
 )
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.far_numbers import as_texts, from_texts, has_decimal
-from sql.spark.connectors.map_keys import last_of_each_key
+from sql.spark.connectors.map_keys import has_map, last_of_each_key
 from sql.spark.read.reads import literal, named, tagged
 from sql.spark.read.types import to_spark
 
@@ -87,8 +87,13 @@ def _reader(reader: Any, table: ConnectorTable) -> Any:
 
 
 def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
-    """The table's columns and no others: Spark adds some that directories are called by."""
-    return frame.select(*[_column(f, table) for f in table.columns]) if table.columns else frame
+    """The table's columns and no others: Spark adds some that directories are called by. Without columns it has all that there are."""
+    if table.columns:
+        return frame.select(*[_column(f, table) for f in table.columns])
+    fields = frame.schema.fields
+    if not any(has_map(f.dataType) for f in fields):
+        return frame
+    return frame.select(*[last_of_each_key(named(f.name), f.dataType).alias(f.name) for f in fields])
 
 
 def _column(field: Field, table: ConnectorTable) -> Column:
@@ -98,8 +103,6 @@ def _column(field: Field, table: ConnectorTable) -> Column:
         return tagged(F.col("_metadata").getField(key.replace(".", "_").replace("-", "_")), field)
     type_, column = to_spark(field.type), named(field.name)
     format_ = FORMAT.read(table.options)
-    if format_ == "parquet":
-        return column
-    if has_decimal(type_):
+    if format_ != "parquet" and has_decimal(type_):
         column = from_texts(column, type_, ignoring=(IGNORE_ERRORS if format_ == "csv" else JSON_IGNORE_ERRORS).read(table.options))
     return last_of_each_key(column, type_).alias(field.name)

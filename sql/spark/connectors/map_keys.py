@@ -1,4 +1,4 @@
-"""Maps of records and files of JSON, whose objects may have a key twice: the last one counts, as in Flink and in bodies of rows."""
+"""Maps of records and files, which may have a key twice there: the last one counts, as in Flink and in bodies of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def has_map(type_: st.DataType) -> bool:
 
 
 def last_of_each_key(column: Column, type_: st.DataType) -> Column:
-    """A value as Spark read it from JSON, each key of whose maps is there once, however deep they stand."""
+    """A value as Spark read it from JSON or Parquet, each key of whose maps is there once, however deep they stand."""
     match type_:
         case st.StructType() if has_map(type_):
             return once(column, lambda row: F.when(row.isNotNull(), F.struct(*_fields(row, type_))))

@@ -63,7 +63,7 @@ class _Counter(DataSourceStreamReader):
         return {"next": 0, "at": int(time.time() * MICROS)}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """The rows due by now, counted from when this process began to count."""
+        """The rows due by now: those of each second at its beginning, as Flink makes them, counted from when this process began to."""
         now = int(time.time() * MICROS)
         is_first, self._begun = self._begun is None, self._begun or (start["next"], now)
         if self._last is not None and start["next"] >= self._last:
@@ -71,12 +71,13 @@ class _Counter(DataSourceStreamReader):
             # sources when it stops: what ends them is told again.
             is_told = "end" in start and not is_first
             return start if is_told else {"next": start["next"], "at": max(now, start["at"] + 1), "end": True}
-        due = self._begun[0] + (now - self._begun[1]) * self._speed // MICROS
+        due = self._begun[0] + (max(now - self._begun[1], 0) // MICROS + 1) * self._speed
         due = due if self._count is None else min(due, self._count)
-        if due == start["next"]:
+        is_last = due == self._count and self._last is None
+        if due <= start["next"] and ("end" in start or not is_last):
             return start
-        made = {"next": due, "at": max(now, start["at"])}
-        return made | {"end": True} if due == self._count and self._last is None else made
+        made = {"next": max(due, start["next"]), "at": max(now, start["at"])}
+        return made | {"end": True} if is_last else made
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = (start["next"], start["at"]), (end["next"], end["at"])

@@ -30,3 +30,24 @@ from sql.dialect import parse_one
 )
 def test_what_is_in_the_list_is_named_by_its_place(query: str, order: str) -> None:
     assert spark_sql(parse_one(query)).partition("ORDER BY ")[2] == order
+
+
+@pytest.mark.parametrize(
+    ("query", "spark"),
+    [
+        ("SELECT DISTINCT a + b FROM t ORDER BY (a + b) * 2", "SELECT a + b FROM t GROUP BY 1 ORDER BY (a + b) * 2"),
+        ("SELECT DISTINCT a + b AS c, s FROM t ORDER BY -(a + b), s", "SELECT a + b AS c, s FROM t GROUP BY 1, 2 ORDER BY -(a + b), s"),
+        ("SELECT DISTINCT a AS b FROM t ORDER BY abs(a)", "SELECT a AS b FROM t GROUP BY 1 ORDER BY abs(a)"),
+        ("SELECT DISTINCT r.x FROM t ORDER BY r.x + 1", "SELECT r.x FROM t GROUP BY 1 ORDER BY r.x + 1"),
+        ("SELECT DISTINCT a + b, a FROM t ORDER BY a + b + a", "SELECT a + b, a FROM t GROUP BY 1, 2 ORDER BY a + b + a"),
+        # as they are
+        ("SELECT DISTINCT a, b FROM t ORDER BY a + b", None),
+        ("SELECT DISTINCT a FROM t ORDER BY b", None),
+        ("SELECT DISTINCT a + 1 AS a FROM t ORDER BY abs(a)", None),
+        ("SELECT DISTINCT a + 1 FROM t GROUP BY a ORDER BY abs(a + 1)", None),
+        ("SELECT DISTINCT COUNT(*) + 1 FROM t ORDER BY -(COUNT(*) + 1), a", None),
+        ("SELECT DISTINCT 1, a FROM t ORDER BY b + 1", None),
+    ],
+)
+def test_what_stands_inside_a_term_is_found_by_groups(query: str, spark: str | None) -> None:
+    assert spark_sql(parse_one(query)) == (query if spark is None else spark)

@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Column, SparkSession
 
@@ -135,6 +137,25 @@ def test_of_a_key_that_an_object_has_twice_the_last_counts(spark: SparkSession, 
         {"m": [("j", 1), ("k", 2)], "a": [], "d": []},
         {"m": None, "a": None, "d": None},
     ]
+
+
+def test_of_a_key_that_a_map_of_parquet_has_twice_the_last_counts(lake: Lake, pool: SparkPool, tmp_path: Path) -> None:
+    """As in Flink, which puts one entry behind the other: a query showed both, and INSERT stored them."""
+    entries = pa.array([[("k", 1), ("j", 2), ("k", 3)], [], None], pa.map_(pa.string(), pa.int32()))
+    deep = pa.StructArray.from_arrays([entries, pa.array([1, 2, 3])], names=["m", "n"])
+    pq.write_table(pa.table({"a": entries, "r": deep}), tmp_path / "m.parquet")
+    gateway = Gateway(lake, pool, limits=GatewayLimits(local_threads=2, spark_statements=1, import_dirs=(str(tmp_path),)))
+    gateway.start()
+    try:
+        session = gateway.open_session()
+        for columns in ("(a MAP<STRING, INT>, r ROW<m MAP<STRING, INT>, n BIGINT>)", ""):
+            options = f"'connector' = 'filesystem', 'format' = 'parquet', 'path' = '{tmp_path}/m.parquet'"
+            gateway.run(f"CREATE TEMPORARY TABLE f {columns} WITH ({options})", session=session).close()
+            rows = gateway.run("SELECT a, r.m, r.n FROM f ORDER BY 3", session=session).collect()
+            assert rows == [([("j", 2), ("k", 3)], [("j", 2), ("k", 3)], 1), ([], [], 2), (None, None, 3)]
+            gateway.run("DROP TEMPORARY TABLE f", session=session).close()
+    finally:
+        gateway.close()
 
 
 def test_files(lake: Lake, pool: SparkPool, tmp_path: Path) -> None:

@@ -117,3 +117,33 @@ def test_no_row_is_left_out_where_there_are_more_at_the_next_start() -> None:
     while offset["next"] < 4:
         offset = reader.latestOffset(offset, ReadAllAvailable())
     assert _numbers(end, offset, 4) == [2, 3]
+
+
+def test_the_rows_of_each_second_come_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Flink makes them: a job's first batch had none, so that one with an interval, or that is drained, began with nothing."""
+    now = [1_000.0]
+    monkeypatch.setattr("sql.spark.executors.row_numbers.time.time", lambda: now[0])
+    reader = RowNumbers({"speed": "10", "tasks": "2", "count": "25"}).streamReader(None)
+    offset = reader.initialOffset()
+    ends = []
+    for at in (1_000.0, 1_000.9, 1_001.0, 1_001.5, 1_002.0, 1_009.0):
+        now[0] = at
+        offset = reader.latestOffset(offset, ReadAllAvailable())
+        ends.append((offset["next"], "end" in offset))
+    assert ends == [(10, False), (10, False), (20, False), (20, False), (25, True), (25, True)]
+
+
+def test_no_rows_are_an_end() -> None:
+    """A stream of them had no batch, and so no offset that tells its end."""
+    reader = RowNumbers({"speed": "10", "tasks": "2", "count": "0"}).streamReader(None)
+    offset = reader.latestOffset({"next": 0, "at": 5}, ReadAllAvailable())
+    assert "end" in offset
+    assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+    assert list(reader.partitions({"next": 0, "at": 5}, offset)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("watermark", ["", ", WATERMARK FOR ts AS ts"])
+def test_a_stream_without_rows_ends(run: Run, watermark: str) -> None:
+    table = f"CREATE TEMPORARY TABLE none (k INT, ts TIMESTAMP(3){watermark}) WITH ('connector' = 'datagen', 'number-of-rows' = '0');"
+    assert run(f"{table} SET 'execution.runtime-mode' = 'streaming'; SELECT k FROM none") == []
