@@ -34,7 +34,9 @@ def object_name(made: str | None = None) -> Parser[str]:
         return raw
 
     def judge(raw: str) -> None:
-        if raw and made is not None:
+        if not raw:
+            raise ValueError("a name is expected, which is not empty")
+        if made is not None:
             try:
                 check_name(raw, made)
             except InvalidName as problem:

@@ -45,6 +45,7 @@ def check_together(options: Mapping[str, str], partition_keys: Sequence[str], st
     for key in stated:
         if not partition_keys and key.startswith(_OF_PARTITIONS):
             raise InvalidOption(f"Option '{key}' needs a table with partitions; PARTITIONED BY makes them.")
+    _check_pattern(options, partition_keys, stated)
     _check_order(options, _WAITS, stated)
     for first, other in _BOTH:
         if (first in options) != (other in options) and {first, other} & {*stated}:
@@ -65,6 +66,21 @@ def check_contradictions(options: Mapping[str, str], stated: Collection[str]) ->
         _check_codec(options)
     _check_reading(options, stated)
     _check_tags(options, stated)
+
+
+def _check_pattern(options: Mapping[str, str], partition_keys: Sequence[str], stated: Collection[str]) -> None:
+    """A pattern that names another column gives no partition a time: none would ever expire, or strictly none be written."""
+    pattern = options.get("partition.timestamp-pattern")
+    if pattern is None or "partition.timestamp-pattern" not in stated:
+        return
+    rest = pattern
+    for name in sorted(partition_keys, key=len, reverse=True):
+        rest = rest.replace(f"${name}", "")
+    if "$" in rest:
+        raise InvalidOption(
+            f"Option 'partition.timestamp-pattern' = '{pattern}': $ stands before a partition column's name; the table has "
+            f"{', '.join(f'${name}' for name in partition_keys)}."
+        )
 
 
 def _check_order(options: Mapping[str, str], pairs: Sequence[tuple[str, str]], stated: Collection[str]) -> None:

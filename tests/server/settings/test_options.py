@@ -78,7 +78,7 @@ def test_variables_of_the_client_and_the_tests_are_let_be(name: str) -> None:
         ({"SLUICE_SPARK_CONF": "/nowhere/spark.conf"}, "SLUICE_SPARK_CONF: /nowhere/spark.conf: No such file"),
         ({"SLUICE_LISTEN": "8083"}, "host:port is expected"),
         ({"SLUICE_LISTEN": "localhost:99999"}, "host:port is expected"),
-        ({"SLUICE_DRAIN_SECONDS": "-1"}, "must lie between"),
+        ({"SLUICE_DRAIN_SECONDS": "-1"}, "must be at least 0"),
         ({"SLUICE_STATEMENT_MAX_BYTES": "many"}, "a size such as"),
         ({"SLUICE_LISTEN": "0.0.0.0:8083"}, "set SLUICE_TOKEN, or listen on 127.0.0.1"),
         ({"SLUICE_LISTEN": "[::]:8083"}, "set SLUICE_TOKEN"),

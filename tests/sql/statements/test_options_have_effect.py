@@ -157,6 +157,9 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
         ("'scan.timestamp' = '2024-01-01 00:00:00+02:00'", "'scan.timestamp-millis' says it"),
         ("'compaction.small-file-ratio' = '5'", "a share of the whole"),
         ("'compaction.delete-ratio-threshold' = '7'", "a share of the whole"),
+        ("'compaction.delete-ratio-threshold' = '-0.1'", "must be at least 0"),
+        ("'compaction.small-file-ratio' = 'NaN'", "a number is expected"),
+        ("'consumer-id' = ''", "a name is expected, which is not empty"),
         ("'tag.creation-period' = 'hourly', 'tag.creation-delay' = '1 h'", "shorter than the period"),
         ("'tag.creation-period-duration' = '0 s'", "shorter than the period"),
         ("'partition.timestamp-formatter' = 'garbage'", "only yyyy"),
@@ -195,6 +198,17 @@ def test_options_that_belong_together_are_given_together(gateway: Gateway) -> No
     with pytest.raises(InvalidOption, match="belong together"):
         gateway.run("ALTER TABLE t RESET ('scan.watermark.alignment.max-drift')").close()
     gateway.run("ALTER TABLE t RESET ('scan.watermark.alignment.group', 'scan.watermark.alignment.max-drift')").close()
+
+
+def test_a_pattern_of_times_names_partition_columns(gateway: Gateway) -> None:
+    """One that names another column gave no partition a time, so that none ever expired, and nothing told."""
+    made = "CREATE TABLE t (a INT, dt STRING, dth STRING) PARTITIONED BY (dt, dth)"
+    for pattern in ("$a", "$dt $hour:00:00", "$dt $"):
+        with pytest.raises(InvalidOption, match=r"\$ stands before a partition column's name; the table has \$dt, \$dth"):
+            gateway.run(f"{made} WITH ('partition.timestamp-pattern' = '{pattern}')").close()
+    gateway.run(f"{made} WITH ('partition.timestamp-pattern' = '$dt $dth:00:00')").close()
+    with pytest.raises(InvalidOption, match=r"\$ stands before"):
+        gateway.run("ALTER TABLE t SET ('partition.timestamp-pattern' = '$day')").close()
 
 
 def test_a_commit_user_has_the_tables_prefix(gateway: Gateway) -> None:
