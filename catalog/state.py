@@ -28,13 +28,16 @@ class StateRepository:
         assert row is not None
         return row
 
-    def keep_warehouse(self, warehouse: str, *, instead: bool) -> str | None:
-        """Note the catalog's warehouse where none is known, or ``instead`` of the one that is; returns the one known from now on.
+    def keep_warehouse(self, warehouse: str, *, instead_of: str | None) -> str | None:
+        """Note the catalog's warehouse where none is known, or ``instead_of`` is; returns the one known from now on.
 
         None where the catalog has no identity.
         """
-        query = "UPDATE catalog_state SET warehouse = CASE WHEN %s OR warehouse IS NULL THEN %s ELSE warehouse END RETURNING warehouse"
-        row = self._conn.execute(query, (instead, warehouse)).fetchone()
+        query = """
+            UPDATE catalog_state SET warehouse = CASE WHEN warehouse = %s OR warehouse IS NULL THEN %s ELSE warehouse END
+            RETURNING warehouse
+        """
+        row = self._conn.execute(query, (instead_of, warehouse)).fetchone()
         return None if row is None else str(row[0])
 
     def is_writable(self) -> bool:

@@ -152,6 +152,11 @@ class IdempotencyRepository:
         query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
         self._conn.later(query, (Jsonb(dict(answer)), scope, key, owner))
 
+    def run_out(self, owners: list[UUID]) -> None:
+        """End the claims of owners that did nothing under them, if they have any; what a try before had claimed stays told."""
+        query = "UPDATE idempotency_key SET lease_until = now() - interval '1 second' WHERE owner = ANY(%s) AND answer IS NULL"
+        self._conn.execute(query, (owners,))
+
     def let_go(self, owner: UUID) -> None:
         """What was answered under the claim is the last."""
         self._conn.execute("UPDATE idempotency_key SET lease_until = now() WHERE owner = %s AND answer IS NOT NULL", (owner,))

@@ -42,6 +42,14 @@ class ConsumerRepository:
         sent = {"table": table_id, "branch": branch, "name": name, "owner": owner, "next": next_snapshot}
         return self._conn.execute(query, sent).rowcount == 1
 
+    def note(self, table_id: UUID, branch: str, name: str) -> None:
+        """See to it that a consumer has a row, also one that only its file tells of."""
+        query = """
+            INSERT INTO stream_consumer (table_id, branch, name, owner) VALUES (%s, %s, %s, gen_random_uuid())
+            ON CONFLICT (table_id, branch, name) DO NOTHING
+        """
+        self._conn.execute(query, (table_id, branch, name))
+
     def reset(self, table_id: UUID, branch: str, name: str, next_snapshot: int | None) -> None:
         """Set a consumer's progress, whoever reads under its name; None forgets it."""
         if next_snapshot is None:

@@ -23,6 +23,8 @@ from model.snapshot import ANSWERS, Snapshot
 from table.format.json_document import parse_json
 
 _log = logging.getLogger(__name__)
+_DOUBT_SECONDS = 1.0
+"""Between two tries to end claims of which nobody knows whether they are there."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -97,8 +99,11 @@ class Idempotency:
         self._catalog = catalog
         self._clock = clock
         self._held: set[UUID] = set()
+        self._doubted: dict[UUID, float] = {}
+        """Owners that did nothing and may have claims all the same, and until when, by `time.monotonic`."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._woken = threading.Event()
         self._thread: threading.Thread | None = None
 
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:
@@ -117,9 +122,11 @@ class Idempotency:
             try:
                 claimed = self._claimed(claim)
             except (OutcomeUnknown, Unavailable) as lost:
+                self._doubt(claim.owner)
                 raise Unavailable(
                     f"The catalog database went away while the idempotency key '{claim.key}' was being claimed. This request did nothing "
-                    f"under it; try again in a moment. It may be 409 IdempotencyInProgress for {LEASE.total_seconds():.0f} seconds."
+                    "under it; try again in a moment. It may be 409 IdempotencyInProgress until this server has reached the database "
+                    f"again, or for {LEASE.total_seconds():.0f} seconds."
                 ) from lost
         if isinstance(claimed, Taken):
             claim.had(True)
@@ -128,7 +135,10 @@ class Idempotency:
         return _told(claim, claimed)
 
     def _claimed(self, claim: IdempotencyClaim) -> IdempotencyRow | Taken:
+        doubted = self._in_doubt()
         with self._catalog.deciding() as tx:
+            if doubted:
+                tx.idempotency.run_out(doubted)
             return tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
 
     def answered(self, claim: IdempotencyClaim) -> Replay | None:
@@ -183,13 +193,13 @@ class Idempotency:
         self.release(claim)
         if not claim.taken:
             return
-        # What failed may have met a connection that broke, and others with it: the second try has a new one. Where Postgres is away the
-        # lease runs out by itself.
+        # What failed may have met a connection that broke, and others with it: the second try has a new one.
         for _ in range(2):
             with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
                 tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
                 tx.idempotency.let_go(claim.owner)
                 return
+        self._doubt(claim.owner)
 
     def let_go(self, claim: IdempotencyClaim) -> None:
         """Nobody works on under a claim, and nobody knows what was done: it runs out by itself, or what it has answered is the last."""
@@ -205,15 +215,39 @@ class Idempotency:
     def _hold(self, owner: UUID) -> None:
         with self._lock:
             self._held.add(owner)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._keep_alive, name="idempotency-leases", daemon=True)
-                self._thread.start()
+            self._begin_to_keep()
+
+    def _doubt(self, owner: UUID) -> None:
+        """End a claim that may be there as soon as Postgres answers; again until it would have run out, as its COMMIT may still come."""
+        with self._lock:
+            self._doubted[owner] = time.monotonic() + LEASE.total_seconds()
+            self._begin_to_keep()
+        self._woken.set()
+
+    def _in_doubt(self) -> list[UUID]:
+        with self._lock:
+            now = time.monotonic()
+            self._doubted = {owner: until for owner, until in self._doubted.items() if until > now}
+            return list(self._doubted)
+
+    def _begin_to_keep(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_alive, name="idempotency-leases", daemon=True)
+            self._thread.start()
 
     def _keep_alive(self) -> None:
-        while not self._stop.wait(LEASE.total_seconds() / 3):
+        while True:
+            self._woken.wait(_DOUBT_SECONDS if self._in_doubt() else LEASE.total_seconds() / 3)
+            self._woken.clear()
+            if self._stop.is_set():
+                return
             with self._lock:
                 claims = list(self._held)
+            doubted = self._in_doubt()
             try:
+                if doubted:
+                    with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+                        tx.idempotency.run_out(doubted)
                 if claims:
                     with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
                         tx.idempotency.renew(claims, decided=DONE)
@@ -231,6 +265,7 @@ class Idempotency:
     def close(self) -> None:
         """Stop the thread; claims still held run out."""
         self._stop.set()
+        self._woken.set()
 
 
 def register_answers(tx: CatalogTransaction, snapshots: Iterable[Snapshot]) -> None:

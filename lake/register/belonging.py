@@ -166,7 +166,10 @@ class Belonging:
             raise NewerCatalog(self._newer)
         if not dry_run:
             present_decider().begin_decision()
-            self._compared_with, _ = self._take(ours, identity.revision, instead=True)
+            taken, elsewhere = self._take(ours, identity.revision, instead_of=identity.warehouse)
+            if elsewhere is not None:  # of another server that claimed at the same time
+                raise WarehouseMismatch(elsewhere)
+            self._compared_with = taken
             self._mismatch = self._warning = self._uncompared = None
         return ours
 
@@ -188,7 +191,7 @@ class Belonging:
             return None, None, warning
         if mismatch is not None or look_only:
             return None, mismatch, None
-        return *self._take(ours, identity.revision, instead=identity.has_tables), None
+        return *self._take(ours, identity.revision, instead_of=identity.warehouse if identity.has_tables else None), None
 
     def _of_another_marked(self, ours: UUID, identity: IdentityRow) -> str | None:
         """Why a warehouse with the catalog's mark is not its own: the one that the catalog knows bears another such; None where it is.
@@ -213,7 +216,7 @@ class Belonging:
         moved = known is not None and not self._has_told and not self._is_here(known) and not self._bears_mark(known, ours)
         if known is None or moved:
             with self._catalog.transaction(brief=True) as tx:
-                tx.state.keep_warehouse(self._warehouse, instead=moved)
+                tx.state.keep_warehouse(self._warehouse, instead_of=known)
         self._has_told = True
 
     def _bears_mark(self, warehouse: str, ours: UUID) -> bool:
@@ -227,13 +230,13 @@ class Belonging:
         files = (file for file in self._io.list(directory) if file.path.endswith(f"/{name}"))
         return next(((file.size, file.mtime_millis) for file in files), None)
 
-    def _take(self, ours: UUID, revision: str, *, instead: bool) -> tuple[Marker | None, str | None]:
-        """Mark the warehouse, and let the catalog know it, where it knows none or ``instead`` of that; else why it is not the catalog's.
+    def _take(self, ours: UUID, revision: str, *, instead_of: str | None) -> tuple[Marker | None, str | None]:
+        """Mark the warehouse, and let the catalog know it, where it knows none or ``instead_of``; else why it is not the catalog's.
 
-        Of servers that start at once in several warehouses the first one's is the catalog's: the others wait until it is marked.
+        Of servers that take several warehouses at once the first one's is the catalog's: the others wait until it is marked.
         """
         with self._catalog.beside_store() as tx:
-            elsewhere = self._elsewhere(tx.state.keep_warehouse(self._warehouse, instead=instead))
+            elsewhere = self._elsewhere(tx.state.keep_warehouse(self._warehouse, instead_of=instead_of))
             return None if elsewhere else self._write_marker(ours, revision), elsewhere
 
     def _elsewhere(self, known: str | None) -> str | None:

@@ -50,7 +50,7 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
             _keep_newest(lake, table, lambda tag: tag.snapshot.id if tag.name.startswith(_BATCH) else None)
         return named
     periods = TagPeriods(schema)
-    moments = [(latest, _now(schema, now))] if mode == "process-time" else _past_periods(lake, table, latest, periods, tags)
+    moments = [(latest, _now(lake, schema, now))] if mode == "process-time" else _past_periods(lake, table, latest, periods, tags)
     known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
     made = []
     for snapshot, clock in moments:
@@ -80,9 +80,13 @@ def _batch(
     return [name]
 
 
-def _now(schema: Schema, now: dt.datetime | None) -> dt.datetime:
-    """The wall clock of tags."""
-    return now or dt.datetime.now(_zone(schema)).replace(tzinfo=None)
+def _now(lake: Lake, schema: Schema, now: dt.datetime | None) -> dt.datetime:
+    """The wall clock of tags: Postgres's, as servers whose own differ would make tags of different periods in turns."""
+    if now is not None:
+        return now
+    with lake.catalog.reading() as tx:
+        millis = tx.state.now_millis()
+    return utc_of(millis).astimezone(_zone(schema)).replace(tzinfo=None)
 
 
 def _zone(schema: Schema) -> ZoneInfo | None:

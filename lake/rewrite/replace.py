@@ -22,6 +22,7 @@ from model.catalog_errors import TableChanged
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.identifier import MAIN_BRANCH
 from model.partition import partition_name
+from model.schema.findable import findable
 from model.schema.loadable import check_taken
 from model.schema.replaced import REPLACE_TABLE, partitions_otherwise, replacing_fields, replacing_options
 from model.schema.schema import Schema, other_kind
@@ -234,6 +235,8 @@ def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapsho
     fields, highest = replacing_fields(table.schema, schema.fields)
     if latest is not None or table.identifier.branch != MAIN_BRANCH:  # a branch may become main, whose files lie by main's options
         schema = replace(schema, options=replacing_options(table.schema, schema.options, table=str(table.identifier)))
+    else:
+        schema = findable(schema)
     schema = replace(schema, fields=fields, highest_field_id=highest, time_millis=now)
     check_taken(schema, before=table.schema)
     with core.catalog.reading() as tx:

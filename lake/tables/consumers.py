@@ -79,6 +79,12 @@ def _next(row: ConsumerRow | None, filed: int) -> int:
     return filed if row is None or row.next_snapshot is None or row.written != filed else row.next_snapshot
 
 
+def is_noted(catalog: CatalogStore, table: LakeTable, name: str) -> bool:
+    """Whether Postgres has a row of a consumer, whatever the files tell."""
+    with catalog.reading() as tx:
+        return name in tx.consumers.progress(table.table_id, table.identifier.branch)
+
+
 def lower_consumers(tx: CatalogTransaction, table: LakeTable, gone: Iterable[int], filed: Filed) -> Lowered:
     """Let the consumers that are beyond the first of the snapshots that are no more go on there, with the decision that ends these.
 
@@ -184,6 +190,9 @@ def forget_consumer(
     except (InvalidName, UnicodeError):  # no stream of ours can have this name, nor Postgres a row of it
         delete_consumer(table.files, name)
         return True
+    if claim is not None:  # its repeat finds no file where nobody heard that it was forgotten, and goes by the row that is left
+        with _filing(catalog, table, name) as tx:
+            tx.consumers.note(table.table_id, table.identifier.branch, name)
     with _filing(catalog, table, name) as tx:
         if told_before is not None and (told_at(table.files, name) or 0) >= told_before:
             return False

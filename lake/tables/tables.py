@@ -40,6 +40,7 @@ from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.masking import unmasked
 from model.repeats import REPEATS
 from model.schema.change import RemoveOption, SchemaChange, SetOption, apply_changes
+from model.schema.findable import findable
 from model.schema.loadable import check_taken
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import Field
@@ -242,7 +243,8 @@ class LakeTables(LakeMetadata):
                             return table_id
                         table_id = uuid4()
                     tx.tables.require_free(table)
-                    check_taken(schema)  # not sooner: who makes a table unless it is there need not be told what it should be like
+                    stamped = findable(stamped)  # not sooner: who makes a table unless it is there need not be told what it should be like
+                    check_taken(stamped)
                     location = self._place(tx, table, table_id, path)
                     require_writable = _nothing
                     if other_kind(schema.options) not in DIRECTORY_KINDS:

@@ -118,7 +118,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("tag.batch.customized-name", optional(object_name("tag")), None, "Tag name for batch auto tags."),
     Option("tag.create-success-file", only_false(), False, "Also write a success marker per tag."),
     Option("sink.watermark-time-zone", time_zone(), "UTC", "Zone to turn watermarks into tag names."),
-    Option("sink.process-time-zone", optional(time_zone()), None, "Zone for process-time tags."),
+    Option("sink.process-time-zone", optional(time_zone()), None, "Zone for process-time tags; without it each server's own."),
     Option("partition.expiration-time", optional(duration()), None, "Drop partitions older than this."),
     Option("partition.expiration-check-interval", duration(), timedelta(hours=1), "How often to look."),
     Option("partition.expiration-strategy", one_of("values-time", "update-time"), "values-time", "Values-time or update-time."),

@@ -48,7 +48,11 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     BUCKET_APPEND_ORDERED,
     Option("partition.default-name", text(), "__DEFAULT_PARTITION__", "Directory text for null/blank partition values.", mutable=False),
     Option(
-        "partition.legacy-name", boolean(), True, "True = toString form of values in directories, false = SQL cast form.", mutable=False
+        "partition.legacy-name",
+        boolean(),
+        True,
+        "True = toString form of values in directories, false = SQL cast form. A table with BINARY partitions is made with false.",
+        mutable=False,
     ),
     Option("data-file.prefix", name_part(), "data-", "Data file name prefix."),
     Option("data-file.path-directory", optional(inner_directory()), None, "Sub-directory under the table for all data.", mutable=False),

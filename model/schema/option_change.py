@@ -11,6 +11,7 @@ from model.options.deletion_vectors import ENABLED, MODIFIABLE
 from model.options.file_index import renamed_in_file_indexes
 from model.options.masking import unmasked
 from model.options.table import IMMUTABLE, TABLE_OPTIONS, is_on
+from model.schema.findable import OLD_NAMES, require_new_names
 from model.schema.loadable import is_blob
 from model.schema.schema import Schema, bucket_count, other_kind
 
@@ -30,6 +31,8 @@ def set_option(options: dict[str, str], key: str, value: str | None, *, before: 
         raise InvalidOption("Option 'type' says what kind of a table it is, which does not change; drop the table and make it anew.")
     if has_snapshot and key in IMMUTABLE and not _places_alike(key, options.get(key), value, before):
         raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
+    if key == OLD_NAMES and not has_snapshot:
+        require_new_names(before, {key: "true" if value is None else value})
     if key == "bucket":
         _check_rescale(options, value, has_snapshot=has_snapshot)
     if key == ENABLED and has_snapshot:

@@ -34,6 +34,8 @@ EARLIEST, LATEST = "EARLIEST", "LATEST"
 """The hints beside the snapshots."""
 _NO_BREAK = frozenset("\x85\xa0\u2007\u202f")
 """What Python takes for a space and Java's `Character.isWhitespace` does not: a partition of such a value has a directory of its own."""
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""What would be half of a character in UTF-8, also cut off: Java replaces it as one, Python each of its bytes."""
 _ESCAPE = re.compile("%([0-7][0-9A-Fa-f])")
 _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
 
@@ -178,13 +180,11 @@ class TableLayout:
         return self.bucket_dir(schema, partition, bucket)
 
     def written_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str, exists: Callable[[str], bool]) -> str:
-        """`data_file` of a file that was written: releases before November 2026 took no-break spaces for an empty value."""
+        """`data_file` of a file that was written: releases before December 2026 called the directories of some values otherwise."""
         path = self.data_file(schema, partition, bucket, name)
         if not has_two_directories(partition) or exists(path):
             return path
-        return self.data_file(
-            schema, [None if isinstance(value, str) and _is_no_break(value) else value for value in partition], bucket, name
-        )
+        return self.data_file(schema, [_named_before(value) for value in partition], bucket, name)
 
     def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
         """A data file of a partition's bucket, or one beside it."""
@@ -193,7 +193,14 @@ class TableLayout:
 
 def has_two_directories(partition: Sequence[object]) -> bool:
     """Whether files of a partition may lie in two; see `TableLayout.written_file`."""
-    return any(isinstance(value, str) and _is_no_break(value) for value in partition)
+    return any(_named_before(value) is not value for value in partition)
+
+
+def _named_before(value: object) -> object:
+    """A value whose directory is called as earlier releases called that of this one, or the value itself."""
+    if isinstance(value, str) and _is_no_break(value):
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) and _SURROGATE.search(value) else value
 
 
 def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:
@@ -249,7 +256,10 @@ def _is_no_break(text: str) -> bool:
 
 
 def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
-    """A partition value as directory text: Java's toString of the stored value, or the SQL cast."""
+    """A partition value as directory text: Java's toString of the stored value, or the SQL cast.
+
+    Java's toString of bytes is another text each time, so that none of its clients finds them: here they are the text they are in UTF-8.
+    """
     match value:
         case bool():
             return "true" if value else "false"
@@ -258,7 +268,7 @@ def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
         case Decimal():
             return f"{value:f}"
         case bytes():
-            return value.decode("utf-8", "replace")
+            return (value if legacy else _SURROGATE.sub(b"\xff", value)).decode("utf-8", "replace")
         case dt.datetime() | PaimonTime():
             return _timestamp_text(type_, value, legacy=legacy)
         case dt.date():

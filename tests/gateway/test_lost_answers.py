@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from catalog.commits.idempotency import LEASE
 from gateway.gateway import Gateway
 from lake import EVERYBODY
 from model.errors import DatabaseNotExist, IdempotencyInProgress, Unavailable
 from tests.fix_postgres_proxy import Lost, PostgresProxy
+from tests.waiting import eventually
 
 _DECIDES = "INSERT INTO table_snapshot"
 
@@ -45,14 +49,40 @@ def test_a_key_is_its_owners_whatever_of_its_claim_is_lost(far: Gateway, postgre
     assert ("d",) in far.run("SHOW DATABASES").collect()
 
 
-def test_a_key_whose_claim_nobody_could_look_for_is_told_to_be_free_later(far: Gateway, postgres_proxy: PostgresProxy) -> None:
-    """The text said to try again in a moment, when the work under the key was told as still running."""
+def _claim_lost(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    """A key is claimed, and its server does not hear of it before Postgres is back."""
     postgres_proxy.lose("INSERT INTO idempotency_key", Lost.ANSWER, away=True)
-    with pytest.raises(Unavailable, match="may be 409 IdempotencyInProgress for 30 seconds"):
+    with pytest.raises(Unavailable, match="until this server has reached the database again, or for 30 seconds"):
         far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY)
     assert postgres_proxy.back()
-    with pytest.raises(IdempotencyInProgress):
-        far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY)
+
+
+def test_a_key_whose_claim_nobody_could_look_for_is_its_servers_to_give_again(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    """The work under it, which nobody had begun, was told as still running until the claim ran out."""
+    _claim_lost(far, postgres_proxy)
+    assert far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY).collect() == [("OK",)]
+
+
+def test_a_key_whose_claim_nobody_could_look_for_is_soon_free_for_other_servers(
+    far: Gateway, gateway: Gateway, postgres_proxy: PostgresProxy
+) -> None:
+    _claim_lost(far, postgres_proxy)
+
+    def done() -> bool:
+        with contextlib.suppress(IdempotencyInProgress):
+            return gateway.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY).collect() == [("OK",)]
+        return False
+
+    assert eventually(done, LEASE.total_seconds() * 0.6)
+
+
+def test_a_key_that_could_not_be_given_back_is_its_servers_to_give_again(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    postgres_proxy.lose("DELETE FROM idempotency_key WHERE scope", Lost.QUESTION, away=True)
+    with pytest.raises(DatabaseNotExist):
+        far.run("CREATE TABLE nowhere.t (id INT)", idempotency_key="k", caller=EVERYBODY)
+    assert postgres_proxy.back()
+    with pytest.raises(DatabaseNotExist):
+        far.run("CREATE TABLE nowhere.t (id INT)", idempotency_key="k", caller=EVERYBODY)
 
 
 @pytest.mark.parametrize("lost", [Lost.QUESTION, Lost.ANSWER])

@@ -17,6 +17,7 @@ from lake.rewrite.orphans import remove_orphan_files as remove_orphans
 from lake.rewrite.partition_expiry import PartitionExpiry, drop_named, expired_partitions
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
 from lake.rewrite.partition_names import values_of
+from lake.tables.consumers import is_noted
 from lake.tables.partitions import by_row
 from model.catalog_errors import MetadataOnlyTable, StaleRollback
 from model.errors import AnalysisError, CommitConflict, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
@@ -305,8 +306,8 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
     table = table_to_write(context, arguments)
     name, following = arguments["consumer_id"], arguments.get("next_snapshot_id")
     present = {c.name: c.next_snapshot for c in read_consumers(table.files)}
-    tried_before = context.idempotency is not None and context.idempotency.again
-    if following is None and name not in present and not tried_before:
+    tried_before = context.idempotency is not None and context.idempotency.again  # and may have removed the file
+    if following is None and name not in present and not (tried_before and is_noted(context.lake.catalog, table, name)):
         raise AnalysisError(f"Table {table.identifier} has no consumer {name}.", fragment=name)
     if following is not None:
         history = context.lake.snapshots(table)

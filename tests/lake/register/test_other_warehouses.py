@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 
 from catalog import CatalogStore
+from catalog.state import StateRepository
 from lake import Lake, LakeTable
 from lake.register.belonging import MARKER, Marker
 from model.catalog_errors import WarehouseMismatch
@@ -191,10 +192,31 @@ def test_of_two_first_servers_one_is_told_that_the_warehouse_is_the_others(
     lake.standing.compare()
     (tmp_path / "away").mkdir()
     second = Lake(catalog, str(tmp_path / "away"))
-    _, mismatch = second.standing._take(identity.catalog_id, identity.revision, instead=False)
+    _, mismatch = second.standing._take(identity.catalog_id, identity.revision, instead_of=None)
     assert f"The catalog's warehouse is {warehouse}" in (mismatch or "")
     assert list((tmp_path / "away").iterdir()) == []
     second.close()
+
+
+def test_of_two_claims_at_once_one_is_told_that_the_warehouse_is_the_others(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were answered as done, and both servers wrote: the second to a warehouse, the first to what was none any more."""
+    lake.standing.compare()
+    (tmp_path / "away").mkdir()
+    with server(catalog, tmp_path / "away") as second:
+        with catalog.transaction() as tx:  # claimed by a third meanwhile
+            tx._conn.execute("UPDATE catalog_state SET warehouse = '/third'")
+        with catalog.reading() as tx:
+            seen = tx.state.identity()
+        second.claim_warehouse()
+        monkeypatch.setattr(StateRepository, "identity", lambda _: seen)
+        with pytest.raises(WarehouseMismatch, match=f"The catalog's warehouse is {tmp_path / 'away'}"):
+            lake.claim_warehouse()
+    monkeypatch.undo()
+    lake.claim_warehouse()
+    with catalog.reading() as tx:
+        assert tx.state.identity().warehouse == str(warehouse)
 
 
 @pytest.mark.parametrize("has_tables", [False, True])

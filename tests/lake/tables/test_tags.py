@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.state import StateRepository
 from lake import Lake, LakeTable
 from lake.commit.publish import Publisher
 from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
@@ -62,6 +63,14 @@ def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> N
     assert [tag.name for tag in tags_of(lake, daily)] == ["2026-01-04", "2026-01-08"]
     complete = with_options(lake, daily, **{"tag.automatic-completion": "true", "tag.num-retained-max": "10"})
     assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
+
+
+def test_postgres_tells_which_period_has_ended(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server went by its own clock: of two, one made a tag of a period that had not ended for the other."""
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly", "sink.process-time-zone": "Asia/Kathmandu"}
+    hourly = with_options(lake, table, **options)
+    monkeypatch.setattr(StateRepository, "now_millis", lambda _: 1_767_571_500_000)  # 05:50 on 5 January 2026 there
+    assert create_automatic_tags(lake, hourly) == ["2026-01-05 04"]
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ import psycopg
 import pytest
 
 from gateway.gateway import Gateway
-from lake import Lake
+from lake import EVERYBODY, Lake
 from lake.rewrite.maintenance import maintain
 from lake.tables.consumers import ConsumerProgress
 from model.catalog_errors import ClockInDoubt
-from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TableDamaged, TagNotExist
+from model.errors import AnalysisError, ConsumerTaken, LakeError, OutcomeUnknown, SnapshotNotExist, TableDamaged, TagNotExist
 from model.identifier import Identifier
-from table.format.consumers import write_consumer
+from table.format.consumers import delete_consumer, write_consumer
+from table.format.store import TableFiles
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
@@ -200,6 +201,33 @@ def test_consumers(ask: Ask, lake: Lake) -> None:
     assert ask(f"{clear}, dry_run => true)") == [("a1", True)]
     assert ask(f"{clear})") == [("a1", False)]
     assert ask("SELECT consumer_id FROM t$consumers") == [("a2",)]
+
+
+@pytest.mark.parametrize("name", ["there", "never"])
+def test_a_consumer_that_a_try_before_forgot_is_told_from_one_that_never_was(gateway: Gateway, lake: Lake, name: str) -> None:
+    """A second try under a key was answered as done, whatever name it had."""
+    gateway.run("CREATE TABLE q (id INT)").close()
+    write_consumer(lake.open(Identifier("default", "q")).files, "there", 1)
+    text = f"CALL sys.reset_consumer('q', '{name}')"
+    with pytest.MonkeyPatch.context() as patch:  # its server dies before it looks, or when the file has gone and nothing is decided
+        at = "lake.tables.consumers.delete_consumer" if name == "there" else "sql.statements.procedures.retention.read_consumers"
+        patch.setattr(at, _dies)
+        with pytest.raises(OutcomeUnknown):
+            gateway.run(text, idempotency_key="k", caller=EVERYBODY)
+    with lake.catalog.transaction() as tx:
+        tx._conn.execute("UPDATE idempotency_key SET lease_until = now() - interval '1 second'")
+    if name == "there":
+        assert gateway.run(text, idempotency_key="k", caller=EVERYBODY).collect() == [(name, None, None, False)]
+        assert gateway.run("SELECT * FROM q$consumers").collect() == []
+    else:
+        with pytest.raises(AnalysisError, match="no consumer never"):
+            gateway.run(text, idempotency_key="k", caller=EVERYBODY)
+
+
+def _dies(files: TableFiles, name: str = "") -> None:
+    if name:
+        delete_consumer(files, name)
+    raise OutcomeUnknown("The server died.")
 
 
 def test_a_stream_that_reads_under_a_name_does_not_undo_what_is_said_of_it(ask: Ask, lake: Lake) -> None:

@@ -109,3 +109,29 @@ def test_directories_of_years_of_other_than_four_digits_are_javas(type_: str, va
     options = {"bucket": "-1", "partition.legacy-name": legacy}
     schema = new_schema([column("p", type_), column("v", "INT")], partition_keys=["p"], options=options)
     assert TableLayout("/t").bucket_dir(schema, (value,), 0) == f"/t/{directory}/bucket-0"
+
+
+LONE = b"\xed\xa0\x80"
+"""Half of a character in UTF-8."""
+
+
+@pytest.mark.parametrize(
+    ("value", "legacy", "directory"),
+    [
+        (b"a/b", "true", "p=a%2Fb"),
+        (b"a/b", "false", "p=a%2Fb"),
+        (LONE, "true", "p=\ufffd\ufffd\ufffd"),
+        (LONE, "false", "p=\ufffd"),
+        (LONE[:2], "false", "p=\ufffd"),
+        (LONE[:1] + b"\x80A", "false", "p=\ufffdA"),
+        (b"\xed\xb0A", "false", "p=\ufffdA"),
+        (b"\xf0\x9f\x98" + LONE + b"\xff", "false", "p=\ufffd\ufffd\ufffd"),
+    ],
+)
+def test_directories_of_bytes_are_javas_by_new_names(value: bytes, legacy: str, directory: str) -> None:
+    options = {"bucket": "-1", "partition.legacy-name": legacy}
+    schema = new_schema([column("p", "BYTES"), column("v", "INT")], partition_keys=["p"], options=options)
+    layout = TableLayout("/t")
+    assert layout.bucket_dir(schema, (value,), 0) == f"/t/{directory}/bucket-0"
+    former = "/t/p=" + value.decode("utf-8", "replace").replace("/", "%2F") + "/bucket-0/f"
+    assert layout.written_file(schema, (value,), 0, "f", {former}.__contains__) == former
