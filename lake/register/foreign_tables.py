@@ -21,6 +21,7 @@ from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_to_keep
 from table.format.layout import TableLayout
+from table.format.schema_file import schema_told
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
 
@@ -101,7 +102,7 @@ def _schemas(files: TableFiles) -> list[Schema]:
     for schema_id in files.schema_ids():
         path = files.layout.schema_file(schema_id)
         try:
-            schema = Schema.from_json(parse_to_keep(files.io.read(path)))
+            schema = schema_told(parse_to_keep(files.io.read(path)), path)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise InvalidSchema(f"{path} is no schema of a Paimon table: {problem}") from None
         if schema.id != schema_id:

@@ -10,7 +10,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.layout import partition_dirs
 from table.format.rows import binary_row
-from table.scan.skipping.partition_filter import by_value
+from table.scan.planning.partition_sums import sums_by_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +30,14 @@ class Partition:
 def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
     """All partitions with rows, by name."""
     types = [field.type for field in table.schema.partition_fields]
-    sums: dict[bytes, list[int]] = {}
-    written_as = by_value(types)
-    for bucket in table.files.bucket_sums(snapshot):
-        of_partition = sums.setdefault(written_as(bucket.partition), [0, 0, 0, 0])
-        of_partition[0] += bucket.rows
-        of_partition[1] += bucket.files
-        of_partition[2] += bucket.size
-        of_partition[3] = max(of_partition[3], bucket.newest_millis)
     listed = []
-    for partition, (rows, files, size, last) in sums.items():
+    for partition, sums in sums_by_partition(table.files.bucket_sums(snapshot), types).items():
         values = binary_row.decode(types, partition)
-        name = "/".join(partition_dirs(table.schema, values))
-        listed.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
+        one = Partition(
+            values=values, name="/".join(partition_dirs(table.schema, values)), record_count=sums.rows, file_count=sums.files,
+            file_size=sums.size, last_file_millis=sums.newest_millis,
+        )  # fmt: skip
+        listed.append(one)
     return sorted(listed, key=lambda partition: partition.name)
 
 

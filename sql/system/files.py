@@ -21,6 +21,7 @@ from table.format.rows import binary_row
 from table.format.rows.stats import column_stats
 from table.index.container import SUFFIX, decode
 from table.scan.planning.live_files import BucketSums, LiveFiles
+from table.scan.planning.partition_sums import sums_by_partition
 from table.scan.skipping.partition_filter import by_value
 
 _VECTOR = {
@@ -170,27 +171,6 @@ def file_key_ranges(scan: SystemScan) -> Iterable[Sequence[Any]]:
         yield (*_head(scan, live, entry), entry.file.first_row_id)
 
 
-@dataclass(slots=True)
-class _Partition:
-    """Rows, bytes, files and the newest file of a partition."""
-
-    rows: int = 0
-    size: int = 0
-    files: int = 0
-    last: int = 0
-    oldest: int | None = None
-    buckets: int = -1
-
-    def add(self, sums: BucketSums) -> None:
-        """Count one of its buckets."""
-        self.rows += sums.rows
-        self.size += sums.size
-        self.files += sums.files
-        self.last = max(self.last, sums.newest_millis)
-        self.oldest = sums.oldest_millis if self.oldest is None else min(self.oldest, sums.oldest_millis)
-        self.buckets = sums.total_buckets
-
-
 @system_table(
     "partitions",
     partition="STRING",
@@ -209,15 +189,13 @@ class _Partition:
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The partitions of the snapshot, by name."""
     live = _Live(scan, _named)
-    sums: dict[bytes, _Partition] = {}
-    written_as = by_value([field.type for field in scan.opened.schema.partition_fields])
-    for of_bucket in live.sums():
-        sums.setdefault(written_as(of_bucket.partition), _Partition()).add(of_bucket)
-    by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
-    deleted = _deleted(scan, written_as)
+    types = [field.type for field in scan.opened.schema.partition_fields]
+    by_name = sorted(sums_by_partition(live.sums(), types).items(), key=lambda item: live.name(item[0]))
+    deleted = _deleted(scan, by_value(types))
     for (partition, s), details in zip(by_name, _told(scan, [partition for partition, _ in by_name]), strict=True):
-        made = details.made or (moment(s.oldest), None, None, None)
-        yield live.name(partition), s.rows, s.size, s.files, moment(s.last), *made, s.buckets, details.done, deleted.get(partition, 0)
+        made = details.made or (moment(s.oldest_millis), None, None, None)
+        newest, gone = moment(s.newest_millis), deleted.get(partition, 0)
+        yield live.name(partition), s.rows, s.size, s.files, newest, *made, s.total_buckets, details.done, gone
 
 
 def _deleted(scan: SystemScan, written_as: Callable[[bytes], bytes]) -> dict[bytes, int | None]:

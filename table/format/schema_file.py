@@ -32,10 +32,21 @@ def made_millis(document: Any) -> int:
         return int(document.get("timeMillis") or 0)
 
 
-def read_schema_file(path: str, io: FileIO) -> Schema | None:
-    """The schema that a file tells; None where there is none, or one that tells none, as what a power cut tore."""
+def schema_told(document: Any, path: str) -> Schema:
+    """The schema of a file's document; raises one of `NO_SCHEMA`, an `UnsupportedType` with the file's name."""
     try:
-        return Schema.from_json(parse_to_keep(io.read(path)))
+        return Schema.from_json(document)
+    except UnsupportedType as problem:
+        raise UnsupportedType(f"{path} has a type of a newer version or another program. {problem.message}") from None
+
+
+def read_schema_file(path: str, io: FileIO) -> Schema | None:
+    """The schema that a file tells; None where there is none, or one that tells none, as what a power cut tore.
+
+    Raises `UnsupportedType` for one of types that there are not here.
+    """
+    try:
+        return schema_told(parse_to_keep(io.read(path)), path)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

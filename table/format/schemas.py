@@ -9,6 +9,7 @@ from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json
 from table.format.layout import TableLayout
+from table.format.schema_file import schema_told
 
 KnownSchemas = Callable[[], Mapping[int, Schema]]
 """All versions that a catalog has."""
@@ -46,7 +47,7 @@ class Schemas:
         if schema_id not in self._read:
             path = files.layout.schema_file(schema_id)
             try:
-                self._read[schema_id] = Schema.from_json(parse_json(files.io.read(path)))
+                self._read[schema_id] = schema_told(parse_json(files.io.read(path)), path)
             except FileNotFoundError:
                 raise files.missing(path) from None
             except (ValueError, KeyError, TypeError, AttributeError) as problem:

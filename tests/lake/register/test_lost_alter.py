@@ -6,6 +6,7 @@ Were its number given to another version, Paimon's readers would take the column
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -107,8 +108,12 @@ def test_one_of_types_that_are_not_here_is_noticed(lake: Lake, table: LakeTable,
     assert "schema-1" in trouble.problem
     with pytest.raises(TableDiverged, match="schema-1"):
         fresh.commit(fresh.open(T), append("lost"))
-    with pytest.raises(UnsupportedType, match="SPARKLING"):
+    with pytest.raises(UnsupportedType, match=r"schema-1 has a type of a newer version .*SPARKLING"):
         fresh.repair_table(T)
+    lies = Path(table.location).with_name("outside")
+    shutil.copytree(table.location, lies)
+    with pytest.raises(UnsupportedType, match=r"outside/schema/schema-1 has a type of a newer version .*SPARKLING"):
+        fresh.register_table(replace(T, table="there"), str(lies))
 
 
 @pytest.mark.parametrize(
