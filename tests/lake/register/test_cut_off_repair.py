@@ -16,6 +16,7 @@ from lake.register.restored.after_restore import differences
 from model.errors import Unavailable
 from model.snapshot import Snapshot
 from tests.faults.failing_io import FailingFileIO, Faults
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.register.test_repair import write_beside, write_past
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -120,6 +121,7 @@ def test_what_a_repair_that_ended_has_set_aside_stays_there(lake: Lake, table: L
         assert lake.repair_table(T).set_aside == (2,)
         for name in ("b", "c"):
             write_past(table, name)
+        wait_for_notes(lake)
         snapshot_file(warehouse, 2).unlink()
     else:
         for name in ("b", "c"):

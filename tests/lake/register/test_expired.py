@@ -25,7 +25,7 @@ from model.identifier import Identifier
 from table.format.store import _LISTS, TableFiles
 from tests.lake.kept import NOW, all_files, go_on, history, keep, overwrite, six_commits
 from tests.lake.mortal import Killed
-from tests.lake.register.damage import forget_metadata
+from tests.lake.register.damage import forget_metadata, wait_for_notes
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
 
@@ -262,6 +262,7 @@ def test_of_lost_snapshots_those_come_back_that_no_client_expired(lake: Lake, ta
     second = table.files.read_snapshot(2)
     assert second is not None
     kept = {name: (lists / name).read_bytes() for name in (second.base_manifest_list, second.delta_manifest_list)}
+    wait_for_notes(lake)
     expired_by_client(table, 4)
     for name, content in kept.items():
         (lists / name).write_bytes(content)

@@ -26,6 +26,7 @@ from table.format.schema_file import schema_bytes
 from table.write.snapshot_builder import build_snapshot
 from tests.faults.failing_io import FailingFileIO, Faults
 from tests.lake.kept import go_on
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 from tests.short import one_in
@@ -315,6 +316,7 @@ def test_what_lies_in_the_place_of_a_snapshot_stays_readable(lake: Lake, table: 
     """Ours came back there, and no tag kept the rows of the other."""
     for name in ("a", "b", "c"):
         lake.commit(table, append(name))
+    wait_for_notes(lake)
     snapshot_file(warehouse, 2).unlink()
     theirs = write_beside(table, "theirs", at=2)
     (warehouse / "default.db/t/snapshot/LATEST").write_text("3")

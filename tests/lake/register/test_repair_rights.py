@@ -17,6 +17,7 @@ from model.errors import Forbidden, InvalidSchema
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from tests.lake.access.test_access import as_user, give, user
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.register.test_repair import write_past
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -101,6 +102,7 @@ def test_going_back_takes_delete(lake: Lake, table: LakeTable, ada: str, warehou
     made = lake.commit(table, append("b"))
     for name in (made.base_manifest_list, made.delta_manifest_list):
         Path(table.files.layout.manifest(name)).unlink()
+    wait_for_notes(lake)
     snapshot_file(warehouse, 2).unlink()
     with pytest.raises(Forbidden, match="takes DELETE"):
         as_user(lake, ada).repair_table(T)

@@ -32,6 +32,7 @@ from table.format.io.file_io import LocalFileIO
 from table.retention.expiry import ExpiryRules
 from tests.fix_postgres import database
 from tests.lake.kept import keep
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 
@@ -213,9 +214,11 @@ def test_a_catalog_older_than_its_warehouse_stops_commits_to_the_table_alone(
     """Snapshots in between have expired: the next id is free, and only the hint tells."""
     for name in ("a", "b"):
         lake.commit(lake.open(T), append(name))
+    wait_for_notes(lake)
     older(dsn, tmp_path / "old")
     for name in ("c", "d", "e"):
         lake.commit(lake.open(T), append(name))
+    wait_for_notes(lake)
     older(dsn, tmp_path / "old", back=True)
     for snapshot_id in (1, 2, 3):
         snapshot_file(warehouse, snapshot_id).unlink()
@@ -238,9 +241,11 @@ def test_a_commit_notices_it_before_anybody_looked(
     lake: Lake, table: object, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path
 ) -> None:
     lake.commit(lake.open(T), append("a"))
+    wait_for_notes(lake)
     older(dsn, tmp_path / "old")
     for name in ("b", "c"):
         lake.commit(lake.open(T), append(name))
+    wait_for_notes(lake)
     older(dsn, tmp_path / "old", back=True)
     snapshot_file(warehouse, 2).unlink()
     fresh = Lake(catalog, str(warehouse))

@@ -15,6 +15,7 @@ from model.errors import InvalidSchema
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.types import BigIntType
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 
@@ -26,6 +27,7 @@ def body(lake: Lake, table: LakeTable, warehouse: Path) -> dict[str, Any]:
     """The third snapshot, which the catalog has lost."""
     for name in ("a", "b", "c"):
         lake.commit(table, append(name))
+    wait_for_notes(lake)
     lake._publisher._notifier.close()
     with lake.catalog.transaction() as tx:
         tx.snapshots.point(table.table_id, "main", tx.snapshots.get(table.table_id, "main", 2))

@@ -28,6 +28,7 @@ from model.snapshot import CommitKind
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
 from tests.lake.kept import at, data_files, keep, overwrite, six_commits, with_options
+from tests.lake.register.damage import wait_for_notes
 from tests.lake.rewrite.test_compaction import append, batch_of, ids
 
 
@@ -326,7 +327,8 @@ def test_a_tag_is_not_replaced_by_a_copy_that_was_put_back(lake: Lake, table: La
     create_tag(lake, table, "good", snapshot_id=1)
     older = (Path(table.location) / "tag" / "tag-good").read_bytes()
     replace_tag(lake, table, "good", snapshot_id=5)
-    lake._publisher.close()  # what was published is noted, and not written again
+    wait_for_notes(lake)  # what was published is not written again then
+    lake._publisher.close()
     (Path(table.location) / "tag" / "tag-good").write_bytes(older)
     (Path(table.location) / "snapshot" / "snapshot-6").unlink()
     assert [tag.snapshot.id for tag in tags_of(lake, table)] == [5]

@@ -161,6 +161,7 @@ def test_what_the_catalog_could_read_beside_a_newer_warehouse_stays_readable(wor
     world.run("CALL sys.create_tag('t', 'old')")
     back = world.copy_catalog()
     world.insert(3, 4)
+    world.noted()
     snapshots = world.warehouse / "default.db/t/snapshot"
     (snapshots / "snapshot-3").unlink()
     back()
