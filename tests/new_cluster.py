@@ -28,6 +28,12 @@ def _cluster() -> Path:
     return place / "data" / "postgres"
 
 
+def made(data: Path) -> EmbeddedPostgres:
+    """A Postgres of a data directory that was started before, for tests that do not ask how it is made."""
+    copy_to(data)
+    return EmbeddedPostgres(data)
+
+
 def copy_to(data: Path) -> None:
     """Give a server that was never started the catalog's Postgres, with the owners and rights it has."""
     make_private(data)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from server.process.postgres import EmbeddedPostgres
+from tests import new_cluster
 from tests.disks import MEGABYTE, fill, mounted
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer
@@ -60,7 +61,7 @@ def frozen(pid: int) -> Iterator[None]:
 
 
 def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path / "catalog")
+    postgres = new_cluster.made(tmp_path / "catalog")
     dsn = postgres.start()
     server = start_server(SLUICE_CATALOG_DSN=dsn)
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
@@ -90,7 +91,7 @@ def _jvm(server: RunningServer) -> psutil.Process | None:
     return next(iter(server.jvms()), None)
 
 
-STANDSTILL_SECONDS, TOLD_SECONDS = 24, 18
+STANDSTILL_SECONDS, TOLD_SECONDS = 20, 15
 """When a JVM that answers nothing is killed, and when statements that need it are told: seconds apart, as a machine may be busy."""
 
 
@@ -170,9 +171,19 @@ def test_the_jvm_of_spark_stands_still(start_server: StartServer) -> None:
     again = _jvm(server)
     assert again is not None
     assert again.pid != first.pid
-    again.send_signal(signal.SIGSTOP)
+
+
+@pytest.mark.spark
+@pytest.mark.torture
+def test_a_server_that_ends_waits_ten_seconds_for_a_jvm_that_stands_still(start_server: StartServer) -> None:
+    """In `tests/sql/spark/test_restart.py` it is its Spark alone that ends, and waits three."""
+    server = start_server()
+    server.wait_for_spark()
+    jvm = _jvm(server)
+    assert jvm is not None
+    jvm.send_signal(signal.SIGSTOP)
     assert server.terminate() == 0
-    assert not runs(again.pid)
+    assert not runs(jvm.pid)
     assert "it has not answered for 10 s; it is killed" in server.words(), "a server that ends waits no longer for it"
 
 
@@ -241,6 +252,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def one_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 300 MB, for all that a server writes."""
     with mounted(tmp_path / "disk", megabytes=300) as directory:
+        new_cluster.copy_to(directory)
         yield directory
 
 

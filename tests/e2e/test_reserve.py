@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import new_cluster
 from tests.disks import MEGABYTE, fill, mounted
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer
@@ -31,6 +32,7 @@ _ROWS = 1000
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 300 MB, for all that a server writes."""
     with mounted(tmp_path / "disk", megabytes=300) as directory:
+        new_cluster.copy_to(directory)
         yield directory
 
 

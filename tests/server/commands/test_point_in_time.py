@@ -20,6 +20,7 @@ from model.errors import TableDiverged
 from model.identifier import Identifier
 from server.process import postgres as embedded
 from server.process.postgres import EmbeddedPostgres
+from tests import new_cluster
 from tests.lake.register.damage import forget_metadata
 from tests.server.conftest import NoSpark
 from tests.waiting import eventually
@@ -35,7 +36,7 @@ class Archived:
         self.place, self.wal, self.base = place, place / "wal", place / "base"
         self.wal.mkdir()
         self.wal.chmod(0o777)  # Postgres runs as another user where tests run as root
-        first = EmbeddedPostgres(place / "data")
+        first = new_cluster.made(place / "data")
         with psycopg.connect(first.start(), autocommit=True) as conn:
             conn.execute("ALTER SYSTEM SET archive_mode = on")
             conn.execute(f"ALTER SYSTEM SET archive_command = 'test ! -f {self.wal}/%f && cp %p {self.wal}/%f'")

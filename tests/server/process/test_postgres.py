@@ -23,6 +23,7 @@ import pytest
 from model.errors import Unavailable
 from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres import EmbeddedPostgres
+from tests import new_cluster
 from tests.running import runs
 from tests.waiting import eventually
 
@@ -54,6 +55,7 @@ def postmaster(data: Path) -> int:
 
 def holder(data: Path) -> subprocess.Popen[str]:
     """A process of its own with a Postgres of its own."""
+    new_cluster.copy_to(data)
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -86,7 +88,7 @@ def test_it_starts_stops_and_starts_again(tmp_path: Path) -> None:
 def test_it_and_its_guard_are_told_no_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_STORAGE_KEY", "PGPASSWORD"):
         monkeypatch.setenv(name, "for-stores-only")
-    postgres = EmbeddedPostgres(tmp_path)
+    postgres = new_cluster.made(tmp_path)
     try:
         postgres.start()
         process = psutil.Process(postmaster(tmp_path))
@@ -154,7 +156,7 @@ def test_a_killed_postmaster_is_replaced(tmp_path: Path) -> None:
 
 
 def test_one_that_ends_before_its_server_comes_back_at_the_same_place(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path)
+    postgres = new_cluster.made(tmp_path)
     dsn = postgres.start()
     for number in (signal.SIGKILL, signal.SIGINT):
         pid = postmaster(tmp_path)
@@ -169,7 +171,7 @@ def test_one_that_ends_before_its_server_comes_back_at_the_same_place(tmp_path: 
 
 def test_one_whose_directory_is_gone_is_told_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By itself it would notice within a minute, and its server would wait for it."""
-    postgres = EmbeddedPostgres(tmp_path / "data")
+    postgres = new_cluster.made(tmp_path / "data")
     postgres.start()
     pid = postmaster(tmp_path / "data")
     family = [pid, *(child.pid for child in psutil.Process(pid).children())]
@@ -213,9 +215,7 @@ def test_a_directory_that_is_no_cluster_or_of_another_version_is_refused(tmp_pat
 
 
 def test_settings_postgres_does_not_take_are_told_in_its_own_words(tmp_path: Path) -> None:
-    first = EmbeddedPostgres(tmp_path)
-    first.start()
-    first.stop()
+    new_cluster.copy_to(tmp_path)
     with (tmp_path / "postgres" / "postgresql.conf").open("a") as conf:
         conf.write("max_connections = many\n")
     broken = EmbeddedPostgres(tmp_path)
@@ -226,7 +226,7 @@ def test_settings_postgres_does_not_take_are_told_in_its_own_words(tmp_path: Pat
 
 def test_a_path_too_long_for_a_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
-    postgres = EmbeddedPostgres(deep)
+    postgres = new_cluster.made(deep)
     dsn = postgres.start()
     assert ask(dsn) == 3
     place = Path(str(psycopg.conninfo.conninfo_to_dict(dsn)["host"]))

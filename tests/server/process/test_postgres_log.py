@@ -7,8 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from server.process.postgres import EmbeddedPostgres
 from server.process.postgres_log import last_problem, last_words
+from tests import new_cluster
 
 STAMP = "2026-11-24 10:00:00.123 UTC [42] "
 FULL = STAMP + '53100 PANIC:  could not write to file "pg_wal/xlogtemp.42": No space left on device'
@@ -52,7 +52,7 @@ def test_an_operator_is_told_the_problem_and_the_last_lines(tmp_path: Path) -> N
 
 
 def test_a_real_log_is_read(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path)
+    postgres = new_cluster.made(tmp_path)
     dsn = postgres.start()
     log = tmp_path / "postgres" / "log"
     try:
