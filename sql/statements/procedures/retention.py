@@ -23,6 +23,7 @@ from model.catalog_errors import MetadataOnlyTable, StaleRollback
 from model.errors import AnalysisError, CommitConflict, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
 from model.options.option import OptionGroup
+from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType, VarCharType
 from model.snapshot import NO_WATERMARK
@@ -236,6 +237,7 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
     if rules is None:
         reason = "has no partitions" if not table.schema.partition_keys else "says no time: give expiration_time => '7 d'"
         raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
+    check_together({**table.schema.options, **options}, table.schema.partition_keys, options)
     if not arguments.dry_run:
         context.lake.clock.require(table.latest())
     old = expired_partitions(context.lake.catalog, table, context.lake.partitions(table, table.latest()), rules)

@@ -168,6 +168,8 @@ def test_partitions(ask: Ask) -> None:
         ask("CALL sys.expire_partitions('p')")
     with pytest.raises(LakeError, match="only yyyy"):
         ask("CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', timestamp_formatter => 'EEE')")
+    with pytest.raises(LakeError, match=r"the table has \$dt, \$h"):
+        ask("CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', timestamp_pattern => '$day')")
 
 
 @pytest.mark.parametrize(
