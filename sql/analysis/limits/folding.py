@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from itertools import pairwise, permutations
 
 from sqlglot import exp
 
+from sql.analysis.limits.forms import Forms, joined, may_be_same, united
 from sql.analysis.limits.weight import Weight
 
 Of = Callable[[exp.Expr], Weight]
 _OF_ANY = frozenset({"typeof", "size", "cardinality", "array_size", "equal_null"})
 """Calls that Spark computes though a column stands in them, some of them only of what is made in the query."""
 _FIRST_NOT_NULL = frozenset({"coalesce", "ifnull", "nvl"})
-_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_MOST_OF_TINYINT = 127
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeNEQ)
 _CONSTRUCTORS = (exp.Array, exp.Struct, exp.Map, exp.VarMap)
 _NULL_IS_A_VALUE = _FIRST_NOT_NULL | frozenset(
     {"nvl2", "decode", "nullif", "concat_ws", "greatest", "least", "array", "struct", "named_struct", "map"}
@@ -31,13 +34,17 @@ def may_fold(node: exp.Expr, name: str | None, of: Of) -> bool:
     if all(of(child).foldable for child in inside) or name in _OF_ANY or may_be_null(node, name, of):
         return True
     if isinstance(node, (exp.Connector, *_CONSTRUCTORS)):
-        return any(of(child).foldable for child in inside)
+        return any(of(child).foldable for child in inside) or (isinstance(node, exp.Connector) and _opposed(node, of))
     if isinstance(node, exp.Is) or name in ("isnull", "isnotnull"):
         return not of(inside[0]).given
     if isinstance(node, exp.NullSafeEQ):
         return True
     if isinstance(node, _COMPARED):
-        return bool(node.this == node.expression)
+        return _same(of, node.this, node.expression) or any(_is_no_tinyint(one) for one in (node.this, node.expression))
+    if isinstance(node, exp.Between):
+        return _same(of, node.this, node.args["low"]) and _same(of, node.this, node.args["high"])
+    if isinstance(node, exp.Mul):
+        return any(of(one).foldable and not _is_other_than_zero(one) for one in (node.this, node.expression))
     if name in _FIRST_NOT_NULL or name == "named_struct":
         at = slice(0, 1) if name in _FIRST_NOT_NULL else slice(1, None, 2)
         return any(of(value).foldable for value in node.expressions[at])
@@ -50,11 +57,66 @@ def may_be_null(node: exp.Expr, name: str | None, of: Of) -> bool:
     if isinstance(node, exp.Null):
         return True
     if name == "nullif":
-        return all(of(child).foldable for child in node.iter_expressions())
+        return all(of(child).foldable for child in node.iter_expressions()) or _same(of, *node.expressions)
     passes = isinstance(node, exp.Binary | exp.Unary | exp.Alias | exp.Cast | exp.Predicate | exp.Func)
     if not passes or isinstance(node, (exp.Case, exp.If, exp.Connector, exp.Is, exp.NullSafeEQ, exp.Exists, *_CONSTRUCTORS)):
         return False
     return name not in _NULL_IS_A_VALUE and any(of(child).null for child in node.iter_expressions())
+
+
+def same_as(node: exp.Expr, name: str | None, of: Of) -> Forms:
+    """The forms of what ``node`` chooses, where it may be told which one that is."""
+    if name in _FIRST_NOT_NULL and node.expressions:
+        return of(node.expressions[0]).forms
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul):  # by 0, or by 1
+        return united(of(other).forms for one, other in permutations((node.this, node.expression)) if of(one).foldable)
+    if name in ("greatest", "least"):
+        values = node.expressions
+    elif (choice := _choice(node, name)) is not None:
+        values = choice[1]
+    else:
+        return frozenset()
+    forms = [of(value).forms for value in values if not isinstance(value, exp.Null)]
+    is_one = all(may_be_same(one, other) for one, other in pairwise(forms))
+    return united(forms) if is_one else frozenset()
+
+
+def _same(of: Of, *expressions: exp.Expr) -> bool:
+    one, *others = (of(expression).forms for expression in expressions)
+    return all(may_be_same(one, other) for other in others)
+
+
+def _opposed(node: exp.Connector, of: Of) -> bool:
+    """Whether one of the conditions that are joined may be the opposite of another; asked of the outermost of ANDs, or of ORs."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if type(around) is type(node):
+        return False
+    senses: dict[object, tuple[bool, type[exp.Expr]]] = {}
+    for condition in joined(node):
+        holds = True
+        while isinstance(condition, exp.Paren | exp.Not):
+            holds, condition = holds != isinstance(condition, exp.Not), condition.this
+        forms = of(condition).forms
+        about: object = forms
+        if isinstance(condition, _COMPARED):
+            about = frozenset(of(operand).forms for operand in (condition.this, condition.expression))
+        if senses.setdefault(about, (holds, type(condition))) != (holds, type(condition)):
+            return True
+    return False
+
+
+def _is_no_tinyint(value: exp.Expr) -> bool:
+    """What a column is compared with that may hold no such number: that tells the result."""
+    while isinstance(value, exp.Paren | exp.Neg | exp.Cast | exp.TryCast):
+        value = value.this
+    spelled = _spelled(value)
+    return isinstance(spelled, Decimal) and abs(spelled) > _MOST_OF_TINYINT
+
+
+def _is_other_than_zero(value: exp.Expr) -> bool:
+    return _spelled(value) not in (None, 0)
 
 
 def _choice(node: exp.Expr, name: str | None) -> tuple[list[list[exp.Expr]], list[exp.Expr]] | None:
@@ -80,7 +142,7 @@ def _else(node: exp.Expr, key: str) -> exp.Expr:
 
 def _may_choose(conditions: list[list[exp.Expr]], values: list[exp.Expr], of: Of) -> bool:
     folds = [isinstance(value, exp.Null) or of(value).foldable for value in values]
-    if any(all(of(part).foldable for part in condition) for condition in conditions):
+    if any(all(of(part).foldable for part in condition) or (len(condition) == 2 and _same(of, *condition)) for condition in conditions):
         return any(folds)
     return all(folds) and not _differ(values)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sql.analysis.limits.forms import Forms, united
+
 MOST_GROWTH = 1024
 """What a row gives is taken for 32 kB: so many times as much is what a function may make."""
 
@@ -25,6 +27,8 @@ class Weight:
     """Whether it may be NULL in every row."""
     elements: float | None = None
     """Of an array, where they are known."""
+    forms: Forms = frozenset()
+    """What it may be where names are written out; nothing of what a table, or a generator, gives by a name."""
     words: float = 1.0
     """Of the expression, with what inner queries call by a name written out each time, as Spark does where it filters early."""
 
@@ -54,6 +58,7 @@ def largest(weights: Iterable[Weight]) -> Weight:
         foldable=all(one.foldable for one in all_),
         null=bool(all_) and all(one.null for one in all_),
         elements=all_[0].elements if len(all_) == 1 else None,
+        forms=united(one.forms for one in all_),
         words=max((one.words for one in all_), default=1.0),
     )
 

@@ -12,7 +12,8 @@ from math import inf
 
 from sqlglot import exp
 
-from sql.analysis.limits.folding import may_be_null, may_fold
+from sql.analysis.limits.folding import may_be_null, may_fold, same_as
+from sql.analysis.limits.forms import FormNumbers, Forms, united
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
 from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
@@ -39,6 +40,7 @@ _FIXED_NODES = (
     exp.CurrentTimestamp, exp.Interval, exp.Boolean, exp.Null,
 )  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_CONDITIONS = (exp.Join, exp.Where, exp.Having)
 _BY_ROWS = (exp.Count, exp.Sum, exp.Avg, exp.Max, exp.Min, exp.Window)
 
 
@@ -58,6 +60,7 @@ class Weights:
     def __init__(self, tree: exp.Expr, most: float, most_in_lambda: float) -> None:
         self._most, self._most_in_lambda = most, most_in_lambda
         self._weights: dict[int, Weight] = {}
+        self._numbers = FormNumbers()
         self._large: set[int] = set()
         self._columns: dict[int, Columns] = {}
         self._sources: dict[Scope, list[tuple[str, Columns]]] = {}
@@ -70,7 +73,7 @@ class Weights:
         """Words that writing out what is called by a name adds to a condition, a value of literals, or one whose type grows with it."""
         self._copies: dict[int, float] = {}
         self._passed: dict[int, set[str]] = {}
-        made, folded = dict[int, float](), 0.0
+        made, folded, conditions = dict[int, float](), 0.0, 0.0
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
             weight, name = self._weight(node, scope), name_of(node)
@@ -78,9 +81,12 @@ class Weights:
                 counts_none = isinstance(node, exp.Count) and all(self.of(child).null for child in node.iter_expressions())
                 of_rows = (isinstance(node, _BY_ROWS) or name in ROWS) and not counts_none
                 foldable, null = not of_rows and may_fold(node, name, self.of), not of_rows and may_be_null(node, name, self.of)
-                weight = replace(weight, words=self._words_of(node), foldable=foldable, null=null)
+                forms = self._forms_of(node, name)
+                weight = replace(weight, words=self._words_of(node), foldable=foldable, null=null, forms=forms)
             self._weights[id(node)] = weight
-            self.most_copied = max(self.most_copied, self._copied(node, scope))
+            copied = self._copied(node, scope)
+            conditions += copied if isinstance(node, _CONDITIONS) else 0.0
+            self.most_copied = max(self.most_copied, copied)
             if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
                 folded += 0.0 if self._passes_on(node) else self._copies[id(node)]
             self._finish(node, cte, scope, inner)
@@ -89,7 +95,7 @@ class Weights:
             else:
                 inside = (child for child in node.iter_expressions() if not isinstance(child, exp.With))
                 made[id(node)] = sum(made[id(child)] for child in inside) + (made[id(cte)] if cte is not None else 0)
-        self.most_copied = max(self.most_copied, folded)
+        self.most_copied = max(self.most_copied, folded, conditions)
         self.made = made[id(tree)]
         """Bytes that Spark makes of a statement's literals while it plans: each mention of what WITH names makes them anew."""
 
@@ -102,6 +108,8 @@ class Weights:
         if isinstance(node, exp.Alias):
             self._aliases.setdefault(scope, {})[node.alias.lower()] = self.of(node)
         columns = self._given_by(node, cte, inner)
+        if isinstance(node, exp.Join) and node.side and isinstance(node.args.get("on"), exp.Expr) and self.of(node.args["on"]).foldable:
+            self._sources[scope] = [(name, _as_literals(of_source)) for name, of_source in self._sources.get(scope, [])]
         if isinstance(node, exp.CTE):
             scope.finished(node)
         if columns is not None:
@@ -120,14 +128,14 @@ class Weights:
             case exp.Table():
                 return _renamed(node, self._columns[id(cte)]) if cte is not None else self._of_table(node)
             case exp.Lateral():
-                return self._columns.get(id(node.this)) or {"": self.of(node.this)}
+                return self._columns.get(id(node.this)) or {"": replace(self.of(node.this), forms=frozenset())}
             case exp.Values():
-                return {"": replace(self.of(node), words=1.0, foldable=False)}
+                return {"": replace(self.of(node), words=1.0, foldable=False, forms=frozenset())}
         return None
 
     def _of_table(self, node: exp.Table) -> Columns:
         is_named = isinstance(node.this, exp.Identifier)
-        return {"": self._given if is_named else replace(self.of(node.this), constant=False, foldable=False)}
+        return {"": self._given if is_named else replace(self.of(node.this), constant=False, foldable=False, forms=frozenset())}
 
     def _selected(self, select: exp.Select, inner: Scope) -> Columns:
         columns: Columns = {}
@@ -140,8 +148,16 @@ class Weights:
                 name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
                 columns[name] = largest([self.of(column), *([columns[name]] if name in columns else [])])
         if any(join.args.get("pivots") for join in select.args.get("joins") or ()):  # behind a JOIN: what it names there is what it makes
-            return {"": largest(columns.values())}
-        return columns
+            columns = {"": largest(columns.values())}
+        return _as_literals(columns) if self._may_be_empty(select, inner) else columns
+
+    def _may_be_empty(self, query: exp.Query, inner: Scope) -> bool:
+        """Whether Spark may see while it plans that a query gives no row, so that an outer join gives NULLs in its place."""
+        conditions = [query.args[key] for key in ("where", "having") if query.args.get(key) is not None]
+        limit = query.args.get("limit")
+        is_none = limit is not None and number_of(limit.expression) == 0
+        of_literals = all(weight.constant for _, columns in self._sources.get(inner, []) for weight in columns.values())
+        return is_none or any(of_literals or self.of(condition.this).foldable for condition in conditions)
 
     def _both(self, left: Columns, right: Columns) -> Columns:
         if len(left) != len(right) or "" in left or "" in right:
@@ -159,8 +175,8 @@ class Weights:
             aliases = self._aliases.get(around, {})
             named = [aliases[part] for part in parts if part in aliases]
             for called, columns in self._sources.get(around, []):
-                if len(parts) == 1 or called in parts[:-1]:
-                    weights += [columns[""]] if "" in columns else []  # it may be one of these, or of a query further out
+                if "" in columns and (len(parts) == 1 or called in parts[:-1]):  # it may be one of these, or of a query further out
+                    weights.append(self._called_by(columns[""], id(columns), *parts[-1:]))
                 named += [columns[part] for part in parts if part in columns]
             weights += named
             is_named = bool(named)
@@ -171,7 +187,7 @@ class Weights:
                 weights += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
                 around = around.outer
         if not weights:
-            return self._given
+            return self._called_by(self._given, 0, *parts[-1:])
         return replace(largest(weights), foldable=any(one.foldable for one in weights), null=any(one.null for one in weights))
 
     def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
@@ -182,9 +198,14 @@ class Weights:
                 assert call is not None
                 arrays = [self._weights.get(id(one), Weight()) for one in call.iter_expressions() if not isinstance(one, exp.Lambda)]
                 grown = inf if name_of(call) in _REDUCING else 1.0
-                return Weight(grown=grown, constant=all(array.constant for array in arrays))
+                given = Weight(grown=grown, constant=all(array.constant for array in arrays))
+                return self._called_by(given, id(lambda_), name)
             lambda_ = lambda_.find_ancestor(exp.Lambda)
         return None
+
+    def _called_by(self, weight: Weight, place: int, name: str) -> Weight:
+        """What ``place`` gives by a name: nothing else is it."""
+        return replace(weight, forms=united([weight.forms, self._numbers.of("given", place, name)]))
 
     # Expressions
 
@@ -214,6 +235,10 @@ class Weights:
             self._large.add(id(node))
         return weight.capped(inf if weight.made < inf and weight.constant else limit)
 
+    def _forms_of(self, node: exp.Expr, name: str | None) -> Forms:
+        own = self._numbers.of_node(node, name, [self.of(child).forms for child in node.iter_expressions()])
+        return united([own, same_as(node, name, self.of)])
+
     def _words_of(self, node: exp.Expr) -> float:
         if isinstance(node, exp.Literal | exp.Count | exp.Sum | exp.Avg | exp.Max | exp.Min | exp.Window) or name_of(node) in ROWS:
             return 1.0  # no condition goes below what is made of several rows
@@ -230,7 +255,7 @@ class Weights:
             own = sum(self._copies.get(id(child), 0.0) for child in node.iter_expressions())
         self._copies[id(node)] = own
         condition = node.args.get("on") if isinstance(node, exp.Join) else node
-        is_written_out = isinstance(node, exp.Join | exp.Where | exp.Having) or name_of(node) in _MAKING or self.of(node).foldable
+        is_written_out = isinstance(node, _CONDITIONS) or name_of(node) in _MAKING or self.of(node).foldable
         return max(own, self._copies.get(id(condition), 0.0)) if is_written_out else 0.0
 
     def _passes_on(self, node: exp.Expr) -> bool:
@@ -276,6 +301,10 @@ class Weights:
 
 BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "randstr": 0, "format_number": 1, "array_insert": 1}
 """Which of the arguments tells how many."""
+
+
+def _as_literals(columns: Columns) -> Columns:
+    return {name: replace(weight, foldable=True, null=True) for name, weight in columns.items()}
 
 
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:

@@ -47,10 +47,25 @@ _MADE_LITERALS = [
     "map('a', 1, 'b', k)['a']", "size(array(k, k))", "int(k <=> k)", "int(coalesce(k, 0) = coalesce(k, 0))", "int(k IN (NULL))",
 ]  # fmt: skip
 """Spark's optimizer makes literals of them, and then doubled them; that it does none of the others here was seen, too."""
+_SAME_BEHIND_NAMES = [
+    f"SELECT {made} AS a FROM (SELECT k, k AS x, k AS y, k * 7 AS z FROM v) AS s" for made in (
+        "int(x = y)", "int(x >= y)", "int(x <> y)", "if(x < y, 1, 2)", "CASE x WHEN y THEN 1 ELSE 2 END", "decode(x, y, 1, k)",
+        "nullif(x, y)", "int(x IS DISTINCT FROM y)", "int(x BETWEEN y AND k)", "int(if(k > 0, x, y) = k)", "int(coalesce(x, 5) = y)",
+        "int(x + z = z + y)", "int(CAST(x AS BIGINT) = y)", "int(x + 0 = y)", "int(x * 1 = y)", "int((NOT (NOT x > 1)) = (y > 1))",
+        "int(lower(upper(x)) = lower(y))", "int(x > 1 OR NOT y > 1)", "int(x > 1 OR y <= 1)", "int(x > 1 AND NOT (y > 1))", "k * 0",
+        "int(CAST(k AS SMALLINT) = 100000)", "int(CAST(k AS TINYINT) < 1000L)",
+    )
+] + [
+    f"SELECT t.a FROM v AS s LEFT JOIN ({empty}) AS t ON s.k = t.a" for empty in (
+        "SELECT k AS a FROM v WHERE FALSE", "SELECT k AS a FROM v WHERE k > 1 AND NOT k > 1", "SELECT k AS a FROM v LIMIT 0",
+        "SELECT c AS a FROM (VALUES (1)) AS w(c) WHERE c > 3", "SELECT max(k) AS a FROM v WHERE 1 = 0 GROUP BY k",
+    )
+] + ["SELECT t.a FROM v AS s LEFT JOIN (SELECT k AS a FROM v) AS t ON FALSE"]  # fmt: skip
+"""Spark makes literals of these, too, where ``k`` may not be NULL, and of what an outer join gives for a side without rows."""
 _OF_A_ROW = [
     "coalesce(k, 1)", "CASE WHEN k > 1 THEN 1 ELSE 0 END", "CASE WHEN k IS NULL THEN 0 ELSE k END", "nvl2(k, k, 0)", "nullif(k, 0)",
     "CASE k WHEN 1 THEN 2 WHEN 2 THEN 3 END", "if(k > 1, k, 0)", "decode(k, 1, 2, 2, 3)", "zeroifnull(k)", "greatest(1, k)",
-    "length(concat_ws(NULL, v))", "k * 0", "CAST(k AS DECIMAL(10, 2))", "length(upper(v))", "int(k > 1 AND k < 5)", "rand(1)",
+    "length(concat_ws(NULL, v))", "k * 2", "CAST(k AS DECIMAL(10, 2))", "length(upper(v))", "int(k > 1 AND k < 5)", "rand(1)",
     "array(k, k)[0]",
 ]  # fmt: skip
 
@@ -98,7 +113,8 @@ REFUSED = [
         f"SELECT b * b AS c FROM ({_added(40, query='SELECT typeof(k) AS a FROM v')}) AS t(b)",
         _added(40, query="SELECT count(NULL) AS a FROM v"),
         f"SELECT {', '.join(f'a13 AS b{n}' for n in range(40))} FROM ({_aliased(13)}) AS t",
-        *(_aliased(40, made, " FROM v") for made in _MADE_LITERALS),
+        *(_aliased(40, made, " FROM v") for made in _MADE_LITERALS), *(_added(40, query=made) for made in _SAME_BEHIND_NAMES),
+        " UNION ALL ".join([f"{_added(13)} WHERE a > 0"] * 20),
     )),
 ]  # fmt: skip
 
@@ -126,6 +142,19 @@ AS_IT_IS = [
     f"SELECT s FROM (SELECT sum(a) AS s FROM ({_added(40)}) AS t) AS u WHERE s > 1",
     f"{_added(60, 'a + 1')} WHERE a > 5",
     _aliased(40, "a", " FROM v"),
+    *(
+        _added(40, query=f"SELECT {column} AS a FROM v JOIN v AS w ON v.k = w.k")
+        for column in (
+            "CASE WHEN v.k = w.k THEN v.b ELSE w.b END",
+            "int(v.b > w.b)",
+            "nullif(v.b, w.b)",
+            "int(v.b BETWEEN 1 AND w.b)",
+            "v.b + 1",
+        )
+    ),
+    _added(40, query="SELECT t.a FROM v LEFT JOIN (SELECT k AS a FROM v WHERE k > 1 AND b < 3) AS t ON v.k = t.a"),
+    _added(40, query="SELECT int(x = y) AS a FROM (SELECT k AS x, b AS y FROM v) AS s"),
+    " UNION ALL ".join([f"{_added(8)} WHERE a > 0"] * 100),
     _aliased(40, "id", " FROM range(2)"),
     _aliased(10),
     _padded(8),
