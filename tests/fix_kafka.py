@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import java
+from tests.fix_memory import LastingPath
 from tests.running import RunningServer, free_port
 
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
@@ -154,8 +155,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def kafka_server(tmp_path_factory: pytest.TempPathFactory, kafka_jars: str) -> Iterator[RunningServer]:
+def kafka_server(lasting_path: LastingPath, kafka_jars: str) -> Iterator[RunningServer]:
     """A server whose Spark has the Kafka connector."""
-    server = RunningServer(tmp_path_factory.mktemp("server"), SLUICE_SPARK_JARS=kafka_jars).start()
+    server = RunningServer(lasting_path("server"), SLUICE_SPARK_JARS=kafka_jars).start()
     yield server
     server.stop()

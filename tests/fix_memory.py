@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,9 @@ _ON_A_DISK = ("slow", "torture")
 """Marks of tests that may write much."""
 _BREAKING = ("tests/lake/", "tests/sql/statements/", "tests/server/commands/", "tests/faults/")
 """Tests that break files just written: in memory commits are so quick that the catalog knows of the last files only a moment later."""
+
+LastingPath = Callable[[str], Path]
+"""Makes a directory by a name, for what many tests share."""
 
 
 def memory(room_bytes: int = _ROOM_BYTES) -> Path | None:
@@ -61,6 +64,15 @@ class _Places:
         yield made
         self._ended.append((time.monotonic(), made))
 
+    def lasting(self, name: str) -> Path:
+        """A directory for what many tests share, which goes as the run ends."""
+        if self._base is None or memory() is None:
+            return self._factory.mktemp(name)
+        self._made += 1
+        made = self._base / f"{name}-{self._made}"
+        made.mkdir(mode=0o700)
+        return made
+
 
 @pytest.fixture(scope="session")
 def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Places]:
@@ -69,6 +81,12 @@ def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Places]:
         return
     with tempfile.TemporaryDirectory(prefix="sluice-tests-", dir=directory, ignore_cleanup_errors=True) as base:
         yield _Places(Path(base), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def lasting_path(_places: _Places) -> LastingPath:
+    """Makes directories for servers that tests share: what a statement waits for on a disk, each of them would."""
+    return _places.lasting
 
 
 @pytest.fixture

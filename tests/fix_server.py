@@ -9,21 +9,22 @@ from uuid import uuid4
 import pytest
 
 from tests.fix_data import CACHE
+from tests.fix_memory import LastingPath
 from tests.running import RunningServer
 
 StartServer = Callable[..., RunningServer]
 
 
 @pytest.fixture(scope="session")
-def import_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def import_dir(lasting_path: LastingPath) -> Path:
     """A directory whose files the shared server may read, beside the cached real data."""
-    return tmp_path_factory.mktemp("import")
+    return lasting_path("import")
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, import_dir: Path) -> Iterator[RunningServer]:
+def server(lasting_path: LastingPath, import_dir: Path) -> Iterator[RunningServer]:
     """The server all tests of this worker share; each test works in a `database` of its own."""
-    running = RunningServer(tmp_path_factory.mktemp("server"), SLUICE_IMPORT_DIRS=f"{CACHE},{import_dir}")
+    running = RunningServer(lasting_path("server"), SLUICE_IMPORT_DIRS=f"{CACHE},{import_dir}")
     try:
         yield running.start()
     finally:

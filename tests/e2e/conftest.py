@@ -7,17 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fix_data import CACHE
+from tests.fix_memory import LastingPath
 from tests.running import RunningServer
 from tests.standalone_spark import StandaloneSpark, archive, hidden
 
 
 @pytest.fixture(scope="session")
-def standalone_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def standalone_server(tmp_path_factory: pytest.TempPathFactory, lasting_path: LastingPath) -> Iterator[RunningServer]:
     """A server whose statements run on a standalone master's workers, which lack its checkout and its environment."""
     directory = tmp_path_factory.mktemp("standalone")
     cluster = StandaloneSpark(directory, hidden=hidden())
     running = RunningServer(
-        tmp_path_factory.mktemp("server"),
+        lasting_path("server"),
         SLUICE_SPARK_MASTER=cluster.url,
         SLUICE_SPARK_ARCHIVE=str(archive(directory)),
         SLUICE_SPARK_DRIVER_MEMORY="1g",

@@ -24,6 +24,7 @@ from server.sql.peer_connections import PROOF, PROVE, proof
 from sluice.dbapi import connect
 from sluice.errors import OperationalError, ProgrammingError
 from tests.balancer import Balancer
+from tests.fix_memory import LastingPath
 from tests.running import RunningServer
 from tests.waiting import eventually
 
@@ -37,9 +38,9 @@ Pair = tuple[Balancer, RunningServer, RunningServer]
 
 
 @pytest.fixture(scope="module")
-def pair(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(module_dsn: str, lasting_path: LastingPath) -> Iterator[Pair]:
     """The balancer, and the two servers behind it."""
-    directory = tmp_path_factory.mktemp("pair")
+    directory = lasting_path("pair")
     shared = {"SLUICE_CATALOG_DSN": module_dsn, "SLUICE_WAREHOUSE": str(directory / "warehouse"), "SLUICE_TOKEN": TOKEN}
     shared["SLUICE_SPARK_MASTER"] = "spark://127.0.0.1:9"  # where there is none: what needs Spark waits for it
     servers = [RunningServer(directory / name, **shared) for name in ("first", "second")]

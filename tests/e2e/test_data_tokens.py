@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.fix_memory import LastingPath
 from tests.fix_s3 import Bucket
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -71,11 +72,11 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def token_server(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[Asked]:
+def token_server(lasting_path: LastingPath, s3_endpoint: str) -> Iterator[Asked]:
     bucket = Bucket(name=f"b-{uuid4().hex[:12]}", endpoint=s3_endpoint)
     assert httpx.put(f"{s3_endpoint}/{bucket.name}").status_code == 200
     settings = {"SLUICE_DATA_TOKEN_ROLE": ROLE, "SLUICE_TOKEN": "root-secret", "SLUICE_WAREHOUSE": f"s3://{bucket.name}/lake"}
-    server = RunningServer(tmp_path_factory.mktemp("server"), **settings, **bucket.environment)
+    server = RunningServer(lasting_path("server"), **settings, **bucket.environment)
     try:
         server.start()
         yield Asked(server, bucket)

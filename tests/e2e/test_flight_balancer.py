@@ -19,6 +19,7 @@ from server.flight.service import SERVICE
 from server.flight.wire.messages import message, packed, parsed, unpacked
 from server.flight.wire.sent import batch_message, schema_message
 from tests.balancer import TcpBalancer
+from tests.fix_memory import LastingPath
 from tests.running import RunningServer
 from tests.waiting import eventually
 
@@ -27,8 +28,8 @@ ENDLESS = "SET 'execution.runtime-mode' = 'streaming'; SELECT id FROM t /*+ OPTI
 
 
 @pytest.fixture(scope="module")
-def pair(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, RunningServer]]:
-    directory = tmp_path_factory.mktemp("flight-pair")
+def pair(module_dsn: str, lasting_path: LastingPath) -> Iterator[tuple[RunningServer, RunningServer]]:
+    directory = lasting_path("flight-pair")
     shared = {"SLUICE_CATALOG_DSN": module_dsn, "SLUICE_WAREHOUSE": str(directory / "warehouse"), "SLUICE_TOKEN": TOKEN}
     shared["SLUICE_SPARK_MASTER"] = "spark://127.0.0.1:9"
     servers = [RunningServer(directory / name, **shared) for name in ("first", "second")]

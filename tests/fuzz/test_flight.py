@@ -15,6 +15,7 @@ import pytest
 from server.flight.actions import ACTIONS
 from server.flight.wire.messages import message, packed, parsed, unpacked
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.fuzz.inputs import DDL, arrow, drawn, mutated, value
 from tests.fuzz.oracle import Flat, failed_once, kept_if_it_fails
 from tests.fuzz.test_sql import almost, statements
@@ -191,9 +192,9 @@ def campaign(caller: Caller, seeds: range) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Endpoint]:
+def endpoint(server_dsn: str, template: str, lasting_path: LastingPath, workers: WorkerPool) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
+        made = Endpoint(dsn, lasting_path("flight"), workers=workers)
         yield made
         made.close()
 

@@ -20,6 +20,7 @@ from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import everything
 from table.write.writer import write_batches
+from tests.fix_memory import LastingPath
 from tests.interop import canonical
 from tests.interop.conftest import HERE, flink_catalog
 from tests.interop.flink_statements import COLUMNS, DIFFERENT, STATEMENTS, Asked
@@ -68,9 +69,9 @@ def put(lake: Lake, table_id: Identifier, batch: list[dict[str, Any]], kind: Com
 
 
 @pytest.fixture(scope="module")
-def filled(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def filled(module_dsn: str, lasting_path: LastingPath) -> Iterator[RunningServer]:
     """A server with the tables, whose snapshots have watermarks."""
-    directory = tmp_path_factory.mktemp("flink-alike")
+    directory = lasting_path("flink-alike")
     server = RunningServer(directory, SLUICE_CATALOG_DSN=module_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
     catalog = CatalogStore(module_dsn)
     lake = Lake(catalog, str(directory / "warehouse"))

@@ -14,6 +14,7 @@ from flask.testing import FlaskClient
 
 from server.flight.wire.messages import message, packed
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.running import ARROW, PARQUET
 from tests.server.flight.conftest import Endpoint
 from tests.short import one_in
@@ -76,9 +77,9 @@ def test_forms_are_bounded_before_they_are_taken_apart(client: FlaskClient) -> N
 
 
 @pytest.fixture(scope="module")
-def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Endpoint]:
+def endpoint(server_dsn: str, template: str, lasting_path: LastingPath, workers: WorkerPool) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
+        made = Endpoint(dsn, lasting_path("flight"), workers=workers)
         yield made
         made.close()
 

@@ -18,6 +18,7 @@ from backports import zstd
 from model.errors import InvalidOption, StatementTooLarge
 from server.http.compression import PlainBody
 from server.settings.settings import read_settings
+from tests.fix_memory import LastingPath
 from tests.server.protocols_of_a_module import Endpoints, endpoints
 
 ROWS = 50_000
@@ -29,8 +30,8 @@ WAYS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    directory = tmp_path_factory.mktemp("compression")
+def opened(module_dsn: str, lasting_path: LastingPath) -> Iterator[Endpoints]:
+    directory = lasting_path("compression")
     with endpoints(module_dsn, directory, SLUICE_CORS_ORIGINS=ORIGIN, SLUICE_STATEMENT_MAX_BYTES="100 kb") as made:
         yield made
 

@@ -17,6 +17,7 @@ from schemathesis.schemas import BaseSchema
 
 from server.errors import speaks_flink, speaks_paimon
 from server.openapi.document import openapi, path_of
+from tests.fix_memory import LastingPath
 from tests.server.protocols_of_a_module import Endpoints, endpoints
 
 BINARY = ("text/csv", "application/x-ndjson", "application/sql", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet")
@@ -24,8 +25,8 @@ CHECKS = ("status_code_conformance", "content_type_conformance", "response_schem
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    with endpoints(module_dsn, tmp_path_factory.mktemp("openapi")) as made:
+def opened(module_dsn: str, lasting_path: LastingPath) -> Iterator[Endpoints]:
+    with endpoints(module_dsn, lasting_path("openapi")) as made:
         client = made.app.test_client()
         client.post("/sql", data="CREATE TABLE t (id INT, s STRING); INSERT INTO t VALUES (1, 'a')")
         yield made

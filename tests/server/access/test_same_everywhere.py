@@ -13,6 +13,7 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions
 
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.server.flight.conftest import Endpoint
 
 PROTOCOLS = ("http", "flink", "flight")
@@ -122,9 +123,9 @@ class Everywhere:
 
 
 @pytest.fixture(scope="module")
-def everywhere(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everywhere]:
+def everywhere(server_dsn: str, template: str, lasting_path: LastingPath) -> Iterator[Everywhere]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        endpoint = Endpoint(dsn, tmp_path_factory.mktemp("everywhere"))
+        endpoint = Endpoint(dsn, lasting_path("everywhere"))
         try:
             yield Everywhere(endpoint)
         finally:

@@ -21,6 +21,7 @@ from model.errors import OperationNotExist, SessionNotExist
 from sql.execution.answers import answer_of, replayed
 from sql.execution.results import ResultKind, ResultSet, strings
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.server.flight.conftest import Endpoint
 from tests.waiting import eventually
 
@@ -61,9 +62,9 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(server_dsn: str, template: str, lasting_path: LastingPath) -> Iterator[Server]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        endpoint = Endpoint(dsn, tmp_path_factory.mktemp("tokens"))
+        endpoint = Endpoint(dsn, lasting_path("tokens"))
         yield Server(endpoint)
         endpoint.close()
 

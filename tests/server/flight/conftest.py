@@ -20,6 +20,7 @@ from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.settings import read_settings
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.server.conftest import NoSpark
 from workers.pool import WorkerPool
 
@@ -50,9 +51,9 @@ class Endpoint:
 
 
 @pytest.fixture(scope="module")
-def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def endpoint(server_dsn: str, template: str, lasting_path: LastingPath) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"))
+        made = Endpoint(dsn, lasting_path("flight"))
         yield made
         made.close()
 

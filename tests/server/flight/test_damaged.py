@@ -23,6 +23,7 @@ from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStat
 from server.flight.wire.messages import message, packed, unpacked
 from server.flight.wire.received import Message
 from tests import fix_postgres
+from tests.fix_memory import LastingPath
 from tests.server.flight.conftest import Endpoint, rows
 from tests.waiting import eventually
 from tests.workers.damaged import reaching
@@ -191,11 +192,11 @@ def put_compressed(client: fl.FlightClient, command: bytes, batch: pa.RecordBatc
 
 
 @pytest.fixture(scope="module")
-def small_door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+def small_door(server_dsn: str, template: str, lasting_path: LastingPath) -> Iterator[Endpoint]:
     """A server whose workers have little memory, and that takes messages up to a megabyte."""
     workers = WorkerPool(WorkerLimits(count=1, memory_bytes=200 << 20))
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers, SLUICE_FLIGHT_MESSAGE_BYTES="1 mb")
+        made = Endpoint(dsn, lasting_path("flight"), workers=workers, SLUICE_FLIGHT_MESSAGE_BYTES="1 mb")
         made.gateway.run("CREATE TABLE v (v BIGINT)").close()
         yield made
         made.close()

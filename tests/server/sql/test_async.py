@@ -23,6 +23,7 @@ from lake.access.callers import ADMINISTRATOR
 from server.flink.statements import FIRST_PAGE_SECONDS
 from server.process.services import AT_ONCE, EXTENSION
 from sql.execution.results import ResultSet
+from tests.fix_memory import LastingPath
 from tests.gateway.held import Held, HeldStep, in_background, run_out
 from tests.server.protocols_of_a_module import Endpoints, endpoints
 from tests.waiting import eventually
@@ -32,8 +33,8 @@ AS_ROOT = {"Authorization": "Bearer root"}
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    with endpoints(module_dsn, tmp_path_factory.mktemp("async"), SLUICE_TOKEN="root") as made:
+def opened(module_dsn: str, lasting_path: LastingPath) -> Iterator[Endpoints]:
+    with endpoints(module_dsn, lasting_path("async"), SLUICE_TOKEN="root") as made:
         yield made
 
 

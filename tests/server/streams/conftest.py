@@ -8,6 +8,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
+from tests.fix_memory import LastingPath
 from tests.fix_postgres import database
 from tests.running import RunningServer
 
@@ -20,9 +21,9 @@ def golden_dsn(server_dsn: str, template: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def shared(golden_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
+def shared(golden_dsn: str, lasting_path: LastingPath) -> Iterator[tuple[RunningServer, Lake]]:
     """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
-    directory = tmp_path_factory.mktemp("golden")
+    directory = lasting_path("golden")
     server = RunningServer(directory, SLUICE_CATALOG_DSN=golden_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
     catalog = CatalogStore(golden_dsn)
     lake = Lake(catalog, str(directory / "warehouse"))

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
+from tests.e2e.agreement import embedded_dsn
 from tests.following import streamed
 from tests.lake.register.damage import BREAKS, data_files, metadata_files
 from tests.running import RunningServer
@@ -46,6 +48,12 @@ def told(server: RunningServer, database: str, text: str) -> Any:
     return found[-1]
 
 
+def all_noted(server: RunningServer) -> None:
+    """Wait until the server's catalog knows that each snapshot's file is there; until then one that goes is written anew."""
+    with psycopg.connect(embedded_dsn(server), autocommit=True) as conn:
+        assert eventually(lambda: conn.execute("SELECT 1 FROM table_snapshot WHERE NOT published").fetchone() is None)
+
+
 @pytest.mark.parametrize(("what", "how"), short([("data", "missing"), ("manifest", "cut")], [("data", "missing")]))
 def test_a_query_that_spark_streams_tells_it(server: RunningServer, database: str, place: Path, what: str, how: str) -> None:
     file = FILES[what](place)
@@ -60,6 +68,7 @@ def test_a_query_that_spark_streams_tells_it(server: RunningServer, database: st
 def test_a_hole_in_history_is_damage_and_a_missing_beginning_is_expiry(server: RunningServer, database: str, place: Path) -> None:
     server.sql(f"INSERT INTO {database}.t VALUES (3, 'a')")
     text = "SELECT id, upper(s) FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */ LIMIT 3"
+    all_noted(server)
     (place / "snapshot/snapshot-2").unlink()
     error = told(server, database, text)
     assert (error["errorClass"], error["status"]) == ("TableDamaged", 503), error
