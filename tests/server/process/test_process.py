@@ -144,12 +144,26 @@ def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) 
     assert server.sql("SELECT * FROM t") == [[1], [30_030_000]]
 
 
+def spark_told(server: RunningServer) -> tuple[int, dict[str, object]]:
+    answer = httpx.get(f"{server.url}/readyz", timeout=60)
+    return answer.status_code, answer.json()["spark"]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("spark_again", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["", "Spark again"])
-def test_a_killed_server_leaves_nothing_running(start_server: StartServer, spark_again: bool) -> None:
-    server = start_server()
-    server.wait_for_spark()
-    server.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
+def test_spark_starts_when_it_is_needed_and_a_killed_server_leaves_nothing_running(start_server: StartServer, spark_again: bool) -> None:
+    """That Spark may start with the server is seen in `test_a_server_from_start_to_stop`."""
+    server = start_server(SLUICE_SPARK_START="when-needed")
+    server.sql("CREATE TABLE t (id INT)")
+    server.sql("INSERT INTO t VALUES (1), (2)")
+    assert server.sql("SELECT id FROM t WHERE id > 1") == [[2]]
+    assert spark_told(server) == (200, {"ok": True, "detail": "It starts with the first statement that needs it."})
+    assert "When needed" in httpx.get(f"{server.url}/", timeout=60, follow_redirects=True).text
+    assert "sluice_spark_ready 0.0" in httpx.get(f"{server.url}/metrics", timeout=60).text
+    assert server.jvms() == []
+    assert server.value("SELECT sum(a.id * b.id) FROM t a JOIN t b ON a.id = b.id") == 5, "it waits for Spark"
+    assert spark_told(server) == (200, {"ok": True})
+    assert len(server.jvms()) == 1
     children = server.process.children(recursive=True)
     assert set(server.jvms()) & set(children)
     assert server.postgres_pid() in [child.pid for child in children]
@@ -159,7 +173,7 @@ def test_a_killed_server_leaves_nothing_running(start_server: StartServer, spark
     if spark_again:
         server.wait_for_spark()
         assert len([path for path in (server.data / "spark").iterdir() if path.is_dir()]) == 1
-    assert server.sql("SELECT * FROM t") == [[1]]
+    assert server.sql("SELECT * FROM t") == [[1], [2]]
     assert server.terminate() == 0
 
 
