@@ -169,7 +169,9 @@ def test_a_server_its_command_and_its_own_spark_over_https(
     done = subprocess.run([*command, "CREATE TABLE t (id INT); CREATE TABLE u (id INT); SHOW TABLES"], capture_output=True, text=True)
     assert (done.returncode, done.stdout.count("\n")) == (0, 5), done.stderr
     # A job's source asks the server for its table, which no certificate of the server's is made out for.
-    running.sql("SET 'execution.runtime-mode' = 'streaming'; INSERT INTO u SELECT id + 1 FROM t")
+    running.sql(
+        "SET 'execution.runtime-mode' = 'streaming'; SET 'execution.checkpointing.interval' = '200 ms'; INSERT INTO u SELECT id + 1 FROM t"
+    )
     running.sql("INSERT INTO t VALUES (41)")
     assert eventually(lambda: running.sql("SELECT * FROM u") == [[42]], 120), running.words()
     monkeypatch.delenv("SSL_CERT_FILE")
