@@ -109,6 +109,8 @@ class UpdateColumnPosition:
 class UpdateColumnDefault:
     name: str
     default: str | None
+    sent_by_client: bool = False
+    """By one that may say by an empty default that there is to be none, as Spark does: where an empty text is no value of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ ColumnChange = (
 SchemaChange = SetOption | RemoveOption | SetWatermark | DropWatermark | UpdateComment | ColumnChange | Nested
 
 
+_EMPTY_IS_A_VALUE = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 MOST_CHANGES = 10_000
 """Of one ALTER."""
 
@@ -221,9 +224,10 @@ class _Work:
             case UpdateColumnPosition(name=name, position=position):
                 moved = self.fields.pop(self._index(name))
                 self._insert(moved, position)
-            case UpdateColumnDefault(name=name, default=default):
+            case UpdateColumnDefault(name=name, default=default, sent_by_client=sent_by_client):
                 at = self._index(name)
-                self.fields[at] = replace(self.fields[at], default_value=default)
+                is_none = default == "" and sent_by_client and self.fields[at].type.root not in _EMPTY_IS_A_VALUE
+                self.fields[at] = replace(self.fields[at], default_value=None if is_none else default)
             case Nested(inside=inside, change=inner):
                 at = self._index(inside[0])
                 self.fields[at] = replace(self.fields[at], type=self._descend(self.fields[at].type, inside, inner))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -90,7 +91,11 @@ def _partitions(context: ExecutionContext, name: Names) -> Iterable[str]:
 
 
 def _columns(context: ExecutionContext, name: Names) -> Iterable[str]:
-    return context.lake.open(context.session.identifier(name or ())).schema.field_names
+    assert name is not None
+    own = find_connector(context.lake, context.session, name)
+    if own is not None:
+        return [field.name for field in own.columns]
+    return context.lake.open_any(context.session.identifier(name)).schema.field_names
 
 
 def _create_table(context: ExecutionContext, name: Names) -> Iterable[str]:
@@ -139,8 +144,19 @@ def create_table_text(table: LakeTable) -> str:
 
 
 def _column_text(name: str, type_: str, comment: str | None, default: str | None = None) -> str:
-    text = f"{quote(name)} {type_}" + (f" DEFAULT {default}" if default is not None else "")
+    text = f"{quote(name)} {type_}"
+    if default is not None:
+        said = _said_default(default)
+        text += f" DEFAULT {said}" if said is not None else f" /* DEFAULT {default.replace('*/', '* /')} */"  # so that the text can be run
     return text + (f" COMMENT {literal(comment)}" if comment else "")
+
+
+def _said_default(default: str) -> str | None:
+    """A stored default as SQL says it, as clients store texts without quotes, too; None where SQL has no word for it."""
+    if _BARE_DEFAULT.fullmatch(default):
+        return default
+    text = default[1:-1] if len(default) > 1 and default.startswith("'") and default.endswith("'") else default
+    return None if "'" in text or "\\" in text else literal(text)
 
 
 def _options_text(options: dict[str, str]) -> str:
@@ -159,6 +175,7 @@ def create_connector_text(table: ConnectorTable, stored: Identifier | None) -> s
     return f"{head}{body}\n{_options_text(dict(table.options))}"
 
 
+_BARE_DEFAULT = re.compile(r"-?[0-9]+(\.[0-9]+)?|(?i:true|false)")
 _DESCRIBED = (
     ResultColumn("name", TEXT),
     ResultColumn("type", TEXT),
@@ -205,7 +222,7 @@ def _from(table: ConnectorTable, column: str) -> str:
 def _described_name(context: ExecutionContext, name: tuple[str, ...]) -> list[tuple[object, ...]]:
     identifier = context.session.identifier(name)
     try:
-        return _described(context.lake.open(identifier).schema)
+        return _described(context.lake.open_any(identifier).schema)
     except TableNotExist:
         if not is_view(context, name):
             raise
@@ -221,7 +238,7 @@ def _described(schema: Schema) -> list[tuple[object, ...]]:
             word for word, keys in (("PARTITION KEY", schema.partition_keys), ("BUCKET KEY", schema.bucket_keys)) if field.name in keys
         ]
         if field.default_value is not None:
-            extras.append(f"DEFAULT {field.default_value}")
+            extras.append(f"DEFAULT {_said_default(field.default_value) or field.default_value}")
         watermark = schema.options["schema.watermark.0.strategy.expr"] if field.name == rowtime else None
         rows.append((field.name, field.type.sql(), field.type.nullable, None, ", ".join(extras) or None, watermark, field.description))
     return rows

@@ -115,7 +115,9 @@ _SCHEMA_CHANGES: dict[str, Callable[[Body], SchemaChange]] = {
         lambda body, name: UpdateColumnNullability(name=name, nullable=member(body, "newNullability", bool, required=True))
     ),
     "updateColumnComment": _column(lambda body, name: UpdateColumnComment(name=name, comment=member(body, "newComment", str))),
-    "updateColumnDefaultValue": _column(lambda body, name: UpdateColumnDefault(name=name, default=member(body, "newDefaultValue", str))),
+    "updateColumnDefaultValue": _column(
+        lambda body, name: UpdateColumnDefault(name=name, default=member(body, "newDefaultValue", str), sent_by_client=True)
+    ),
     "updateColumnPosition": _move_column,
     "dropPrimaryKey": _drop_primary_key,
 }

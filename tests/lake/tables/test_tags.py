@@ -74,6 +74,15 @@ def test_postgres_tells_which_period_has_ended(lake: Lake, table: LakeTable, mon
     assert create_automatic_tags(lake, hourly) == ["2026-01-05 04"]
 
 
+def test_a_server_whose_clock_is_ahead_ends_no_tag_before_its_time(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tags are made by Postgres's clock; a server nine minutes ahead, which is nothing to speak of, ended those of five at once."""
+    create_tag(lake, table, "short", retained=dt.timedelta(minutes=5))
+    ahead = time.time_ns() + 9 * 60 * 1_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: ahead)
+    assert expire_tags(lake, table) == []
+    assert [tag.name for tag in tags_of(lake, table)] == ["short"]
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [

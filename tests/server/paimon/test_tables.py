@@ -266,6 +266,22 @@ def test_every_change_of_a_schema(table: Rest) -> None:
     assert (got["options"], got["comment"]) == ({"k.unknown": "v"}, "said")
 
 
+@pytest.mark.parametrize("said", ["", None])
+def test_a_default_is_dropped_as_spark_says_it(table: Rest, said: str | None) -> None:
+    """By an empty text, which was refused as no value of the column's type; for a text it is one."""
+
+    def alter(column: str, default: str | None) -> dict[str, Any]:
+        assert (
+            table.post(T, {"changes": [{"action": "updateColumnDefaultValue", "fieldNames": [column], "newDefaultValue": default}]}) is None
+        )
+        return {field["name"]: field.get("defaultValue") for field in table.get(T)["schema"]["fields"]}
+
+    assert alter("id", "7") == {"id": "7", "name": None}
+    assert alter("id", said) == {"id": None, "name": None}
+    alter("name", "n/a")
+    assert alter("name", said) == {"id": None, "name": said}
+
+
 @pytest.mark.parametrize(
     ("change", "status", "kind"),
     [

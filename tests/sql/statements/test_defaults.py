@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -14,6 +15,7 @@ from lake import Lake
 from lake.tables import tables
 from model.errors import ExecutionError, InvalidSchema, SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
+from model.schema.schema import column, new_schema
 from model.schema.types import ArrayType, DataType, Field, IntType, MapType, RowType, VarCharType
 from table.format.rows.cast import default_of
 from tests.sql.tables import make_table
@@ -55,6 +57,35 @@ def test_defaults_are_stored_as_paimon_stores_them_and_shown(gateway: Gateway, l
     assert gateway.run("SHOW CREATE TABLE t").collect() == [(text,)]
     extras = {row[0]: row[4] for row in gateway.run("DESCRIBE t").collect()}
     assert extras["i"] == "DEFAULT -7"
+
+
+@pytest.mark.parametrize(
+    ("stored", "type_", "shown"),
+    [
+        ("", "STRING", "DEFAULT ''"),
+        ("n/a", "STRING", "DEFAULT 'n/a'"),
+        ("a b", "STRING", "DEFAULT 'a b'"),
+        ("-7", "INT", "DEFAULT -7"),
+        ("1e2", "DOUBLE", "DEFAULT '1e2'"),
+        ("TRUE", "BOOLEAN", "DEFAULT TRUE"),
+        ("2024-02-29", "DATE", "DEFAULT '2024-02-29'"),
+        ("it's */ so", "STRING", "/* DEFAULT it's * / so */"),
+        ("'a''b'", "STRING", "/* DEFAULT 'a''b' */"),
+    ],
+)
+def test_a_default_of_another_client_is_shown_so_that_the_text_makes_it_again(
+    gateway: Gateway, lake: Lake, stored: str, type_: str, shown: str
+) -> None:
+    """Clients store texts as they are, and the CREATE TABLE that was shown did not parse."""
+    schema = new_schema([replace(column("c", type_), default_value=stored)], options={"bucket": "-1"})
+    lake.create_table(Identifier("default", "t"), schema)
+    ((text,),) = gateway.run("SHOW CREATE TABLE t").collect()
+    assert f"`c` {type_} {shown}\n" in text
+    assert gateway.run("DESCRIBE t").collect()[0][4] == (f"DEFAULT {stored}" if shown.startswith("/*") else shown)
+    value = default_of(lake.open(Identifier("default", "t")).schema.fields[0])
+    gateway.run("DROP TABLE t PURGE; " + text)
+    (again,) = lake.open(Identifier("default", "t")).schema.fields
+    assert again.default_value is None if shown.startswith("/*") else default_of(again) == value
 
 
 def test_a_column_left_out_or_null_has_its_default_without_spark(gateway: Gateway) -> None:

@@ -226,6 +226,21 @@ def test_alter_table_changes_the_watermark(gateway: Gateway) -> None:
     assert "WATERMARK" not in shown("DROP WATERMARK")
 
 
+def test_a_table_of_another_engine_is_described(gateway: Gateway, lake: Lake) -> None:
+    """It was refused, with the words that its description is kept here."""
+    columns = [column("id", "BIGINT NOT NULL"), column("day", "DATE", comment="of the rows")]
+    schema = new_schema(columns, partition_keys=["day"], options={"type": "format-table", "file.format": "csv"})
+    lake.create_table(Identifier("default", "files"), schema)
+    assert rows(gateway, "DESCRIBE files") == [
+        ("id", "BIGINT", False, None, None, None, None), ("day", "DATE", True, None, "PARTITION KEY", None, "of the rows"),
+    ]  # fmt: skip
+    assert rows(gateway, "SHOW COLUMNS IN files") == [("id",), ("day",)]
+    with pytest.raises(MetadataOnlyTable, match="its rows lie elsewhere"):
+        gateway.run("SELECT * FROM files")
+    with pytest.raises(Forbidden):
+        lake.for_caller(Caller(principal="ann")).open_any(Identifier("default", "files"))
+
+
 def test_a_table_with_a_connector_is_kept_for_every_session(gateway: Gateway, lake: Lake) -> None:
     text = """CREATE TABLE `sluice`.`default`.`made_up` (
   `id` BIGINT COMMENT 'counts',
@@ -243,6 +258,7 @@ WITH (
     assert rows(gateway, "SHOW CREATE TABLE made_up") == [(text,)]
     assert rows(gateway, "SHOW TABLES") == [("made_up",)]
     assert [row[:2] for row in rows(gateway, "DESCRIBE made_up")] == [("id", "BIGINT"), ("at", "TIMESTAMP(3)")]
+    assert rows(gateway, "SHOW COLUMNS FROM made_up") == [("id",), ("at",)]
     with pytest.raises(TableAlreadyExist):
         gateway.run(text)
     with pytest.raises(AnalysisError, match="datagen, which is not written"):
