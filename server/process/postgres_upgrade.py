@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from model.errors import Unavailable
 _log = logging.getLogger(__name__)
 WHOLE = "sluice-upgraded"
 """A file in a new cluster that holds all of the old one."""
+_STILL_AT_WORK_SECONDS = 60.0
+"""After a kill, for an initdb that was begun."""
+_LOOK_SECONDS = 0.2
 _DATABASE = "postgres"
 _LOCAL_ONLY = "local all all trust\n"
 """In a directory that only Postgres's own user and root can enter."""
@@ -44,6 +48,7 @@ def binaries_by_version(root: Path) -> dict[str, Path]:
 def finish_upgrade(directory: Path) -> None:
     """Put a whole new cluster in place, where an upgrade was cut off after the old one was moved aside."""
     fresh = _fresh(directory)
+    _dump_of(directory).unlink(missing_ok=True)
     if not directory.exists() and (fresh / WHOLE).exists():
         fresh.rename(directory)
 
@@ -59,16 +64,16 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
             f"{directory} is of Postgres {old[0]}, and {old_cluster}, where it would be kept, is there already: move that away."
         )
     _log.warning("The catalog's Postgres is of version %s and brought to %s; the old one is kept in %s", old[0], new[0], old_cluster)
-    shutil.rmtree(fresh, ignore_errors=True)
+    dump = _dump_of(directory)
     with tempfile.TemporaryDirectory(prefix="sluice-pg-") as name:
         place = Path(name)
         if "user" in runner:
             os.chown(place, runner["user"], runner["group"])
-        dump = place / "dump"
         hba = place / "hba.conf"
         hba.write_text(_LOCAL_ONLY)
         hba.chmod(0o644)
         try:
+            _clear(fresh, new[1], runner)
             with _running(directory, old[1], place, hba, runner) as dsn:
                 others = _others(dsn)
                 if others:
@@ -76,6 +81,7 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
                         f"{directory} holds more than the catalog ({', '.join(others)}): run pg_upgrade {old[0]} to {new[0]}."
                     )
                 before = _rows(dsn)
+                _make_private(dump, runner)
                 dumping = ["--format=custom", f"--file={dump}", f"--host={place}", "--username=postgres", _DATABASE]
                 _run([str(new[1] / "pg_dump"), *dumping], runner)
             fresh.mkdir(mode=0o700)
@@ -90,11 +96,13 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
                     raise Unavailable(f"The new Postgres does not hold what the old one does ({', '.join(wrong)}).")
         except (Unavailable, psycopg.Error, OSError) as problem:
             shutil.rmtree(fresh, ignore_errors=True)
+            dump.unlink(missing_ok=True)
             said = problem.message if isinstance(problem, Unavailable) else str(problem)
             raise Unavailable(
                 f"{directory} is of Postgres {old[0]} and could not be brought to {new[0]}: {said} "
                 "It is as it was; an earlier Sluice opens it."
             ) from problem
+    dump.unlink()
     _put(fresh / WHOLE)
     os.sync()
     directory.rename(old_cluster)
@@ -104,6 +112,29 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
 
 def _fresh(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.upgrading")
+
+
+def _dump_of(directory: Path) -> Path:
+    """With the data, and not among what is temporary: it holds the whole catalog, and a killed server leaves it."""
+    return directory.with_name(f"{directory.name}.dump")
+
+
+def _make_private(dump: Path, runner: Mapping[str, Any]) -> None:
+    """An empty file that only whoever Postgres runs as can read."""
+    dump.unlink(missing_ok=True)
+    os.close(os.open(dump, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    if "user" in runner:
+        os.chown(dump, runner["user"], runner["group"])
+
+
+def _clear(fresh: Path, binaries: Path, runner: Mapping[str, Any]) -> None:
+    """Take away the half made cluster of a server that was killed, and what still runs in it."""
+    until = time.monotonic() + _STILL_AT_WORK_SECONDS
+    while fresh.exists():
+        with contextlib.suppress(Unavailable):
+            _run([str(binaries / "pg_ctl"), "-D", str(fresh), "-w", "-t", "60", "-m", "immediate", "stop"], runner)
+        shutil.rmtree(fresh, ignore_errors=time.monotonic() < until)  # its initdb may still write there
+        time.sleep(_LOOK_SECONDS if fresh.exists() else 0)
 
 
 def _put(path: Path) -> None:

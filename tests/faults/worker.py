@@ -1,4 +1,4 @@
-"""A process under the shim: for each request it forks a server that does one operation, and tells what its clients heard.
+"""A process under the shim: for each request it forks one that does it, as a server does an operation, and tells what came of it.
 
 ``python -m tests.faults.worker`` with `tests.faults.shim`'s environment; requests and reports are lines of JSON.
 """
@@ -12,6 +12,8 @@ import mmap
 import os
 import struct
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,22 @@ from tests.faults.operation import BEFORE, Operation
 from tests.faults.operations import BY_NAME
 from tests.faults.world import STRUCK_SECONDS, World
 
+Run = Callable[[dict[str, Any], mmap.mmap], Any]
+"""What is done for a request, in a process of its own; returns what is told of it."""
 _ARMED, _FAIL_AT = 0, 16
 """Where they lie in the control file (`tests.faults.shim`)."""
 _FLUSHED_SECONDS = 60.0
 """What a busy disk may take where no fault puts anything off."""
 
 
-def _arm(control: mmap.mmap, armed: int) -> None:
-    struct.pack_into("q", control, _ARMED, armed)
+@contextmanager
+def counted(control: mmap.mmap) -> Iterator[None]:
+    """Around what is counted of a request."""
+    struct.pack_into("q", control, _ARMED, 1)
+    try:
+        yield
+    finally:
+        struct.pack_into("q", control, _ARMED, 0)
 
 
 def _run(request: dict[str, Any], control: mmap.mmap) -> list[dict[str, Any]]:
@@ -36,12 +46,9 @@ def _run(request: dict[str, Any], control: mmap.mmap) -> list[dict[str, Any]]:
     world.settle()
     none_fails = not struct.unpack_from("q", control, _FAIL_AT)[0]
     world.ids("t0")  # connections are open and modules loaded: what is counted is the operation
-    _arm(control, 1)
-    try:
+    with counted(control):
         answers = operation.run(world, table)
         world.settle(_FLUSHED_SECONDS if none_fails else STRUCK_SECONDS)
-    finally:
-        _arm(control, 0)
     if request["goes_on"]:
         _goes_on(world, operation, table, all(answer.ok for answer in answers))
     return [{"status": answer.status, "body": answer.body} for answer in answers]
@@ -56,14 +63,14 @@ def _goes_on(world: World, operation: Operation, table: str, done: bool) -> None
     assert len(found) == len(set(found)), found
 
 
-def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
+def _child(run: Run, request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
     out, into = os.pipe()
     report: dict[str, Any]
     pid = os.fork()
     if pid == 0:
         os.close(out)
         try:
-            report = {"answers": _run(request, control), "modules": sorted(sys.modules)}
+            report = {"answers": run(request, control), "modules": sorted(sys.modules)}
         except BaseException as failure:
             report = {"failure": f"{type(failure).__name__}: {failure}"}
         with open(into, "w") as told:
@@ -81,13 +88,13 @@ def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
+def serve(run: Run) -> None:
     """Serve requests until there are no more."""
     with open(os.environ["TEST_FAULT_CONTROL"], "r+b") as file:
         control = mmap.mmap(file.fileno(), 0)
     for line in sys.stdin:
-        print(json.dumps(_child(json.loads(line), control)), flush=True)
+        print(json.dumps(_child(run, json.loads(line), control)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(_run)
