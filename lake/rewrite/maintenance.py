@@ -14,6 +14,7 @@ from lake.rewrite.done import done_partitions
 from lake.rewrite.expiry import Removed, expire_snapshots
 from lake.rewrite.mark_done import mark_done
 from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
+from lake.rewrite.store_clock import behind_millis
 from lake.tables.consumers import forget_consumer
 from lake.tables.handle import LakeTable
 from model.catalog_errors import BackupRunning, ClockInDoubt
@@ -49,7 +50,10 @@ def expire_consumers(catalog: CatalogStore, table: LakeTable) -> list[str]:
     if after is None:
         return []
     limit = time.time_ns() // 1_000_000 - int(after.total_seconds() * 1000)
-    gone = [consumer.name for consumer in read_consumers(table.files) if consumer.updated_millis < limit]
+    told = {consumer.name: consumer.updated_millis for consumer in read_consumers(table.files)}
+    if min(told.values(), default=limit) < limit:
+        limit -= behind_millis(table.files.io, table.files.layout.consumer_dir())
+    gone = [name for name, millis in told.items() if millis < limit]
     return [name for name in gone if forget_consumer(catalog, table, name, told_before=limit)]
 
 

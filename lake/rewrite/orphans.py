@@ -11,6 +11,7 @@ from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.rewrite.changelogs import names_in_changelogs
 from lake.rewrite.expiry import tags_of
+from lake.rewrite.store_clock import behind_millis
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_stale_snapshots
 from model.access import Access, table_resource
@@ -54,6 +55,8 @@ def remove_orphan_files(
     if limit > now:
         raise InvalidOption("older_than lies in the future: files being written at this moment would be removed.")
     old = [status for status in candidates(table.files, table.schema, threads=threads, check=check) if status.mtime_millis < limit]
+    if old and not dry_run and (behind := behind_millis(table.files.io, old[0].path.rpartition("/")[0])):
+        old = [status for status in old if status.mtime_millis < limit - behind]  # what is being written would be among them
     used: set[str] = set()
     for snapshots in _known(lake, table) if old else ():
         used |= names_in_use(table.files, snapshots, check)

@@ -47,6 +47,8 @@ def candidates(files: TableFiles, schema: Schema, *, threads: int, check: Check)
     for status in io.list(layout.snapshot_dir()):
         if not status.is_dir and not _name(status).startswith(_KEPT_IN_SNAPSHOT_DIR):
             yield status
+    for directory in (layout.tag_dir(), layout.schema_dir(), layout.consumer_dir()):
+        yield from (status for status in io.list(directory) if not status.is_dir and _is_half_written(_name(status)))
     yield from _below(files, layout.staging_dir())
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="orphans") as pool:
         for statuses in pool.map(carried(io.list), _bucket_dirs(files, layout.data_dir(schema), len(schema.partition_keys))):
@@ -56,6 +58,11 @@ def candidates(files: TableFiles, schema: Schema, *, threads: int, check: Check)
 
 def _name(status: FileStatus) -> str:
     return status.path.rpartition("/")[2]
+
+
+def _is_half_written(name: str) -> bool:
+    """Whether a file waits for its name, which a write that was killed did not give it."""
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _below(files: TableFiles, directory: str) -> Iterator[FileStatus]:

@@ -1,9 +1,14 @@
-"""Snapshots by a server whose clock is behind are as old as Postgres's clock says; what was found as files is as old as it says itself."""
+"""What servers and stores whose clocks are behind have written is no older for it.
+
+Snapshots are as old as Postgres's clock says, but those found as files as old as they say; files are as old as their store's clock says.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +22,19 @@ from lake import Lake, LakeTable
 from lake.register.whole import require_whole
 from lake.rewrite.auto_tags import create_automatic_tags
 from lake.rewrite.expiry import create_tag, expire_snapshots, rollback, tags_of
-from lake.rewrite.maintenance import maintain
+from lake.rewrite.maintenance import expire_consumers, maintain
+from lake.rewrite.orphans import remove_orphan_files
 from model.errors import TableDamaged
 from model.identifier import Identifier
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
+from table.format.consumers import write_consumer
+from table.format.io.file_io import FileStatus, LocalFileIO
 from table.retention.expiry import ExpiryRules
-from table.write.snapshot_builder import build_snapshot
-from tests.lake.kept import history, with_options
+from table.write.snapshot_builder import CommitRequest, build_snapshot
+from table.write.writer import write_batches
+from tests.lake.kept import go_on, history, with_options
 from tests.lake.register.damage import forget_metadata
-from tests.lake.rewrite.test_compaction import QUEUE, append
+from tests.lake.rewrite.test_compaction import QUEUE, append, batch_of, ids
 from tests.lake.test_clock import moved
 from tests.lake.test_commit import append as append_of
 from tests.sql.tables import make_table
@@ -140,3 +149,61 @@ def test_a_batch_of_today_takes_no_tag_of_the_day_before(lake: Lake, other: Lake
     made = create_automatic_tags(other, tagged)
     assert made == [f"batch-write-{day:%Y-%m-%d}"]
     assert {tag.name: tag.snapshot.id for tag in tags_of(lake, tagged)} == {before: 1, made[0]: 2}
+
+
+class StoreBehind(LocalFileIO):
+    """A store that takes it for two days ago."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        return [replace(status, mtime_millis=status.mtime_millis - DAYS * 1000) for status in super().list(path)]
+
+
+@pytest.fixture
+def on_it(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
+    lake = Lake(catalog, str(warehouse), file_io=StoreBehind())
+    yield lake
+    lake.close()
+
+
+def aged(path: str | Path) -> None:
+    """Let a file be from five days ago."""
+    ago = time.time() - 5 * 86_400
+    os.utime(path, (ago, ago))
+
+
+def test_what_is_being_written_to_a_store_that_is_behind_is_no_orphan(on_it: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    table = make_table(on_it, options=QUEUE, id="INT")
+    append(on_it, table, [1])
+    written = write_batches(table.files, table.schema, [batch_of(table, [2])])
+    left = Path(table.location) / "bucket-0" / "data-dead-0.parquet"
+    left.touch()
+    assert remove_orphan_files(on_it, on_it.open(table.identifier), check=go_on).paths == ()
+    assert "s behind this machine" in caplog.text
+    aged(left)
+    assert remove_orphan_files(on_it, on_it.open(table.identifier), check=go_on).paths == (str(left),)
+    on_it.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u"))
+    assert ids(on_it.open(table.identifier)) == [1, 2]
+    assert not list(Path(table.location).rglob(".probe*"))
+
+
+def test_a_consumer_that_told_its_progress_to_a_store_that_is_behind_stays(on_it: Lake) -> None:
+    table = make_table(on_it, options=QUEUE | {"consumer.expiration-time": "1 d"}, id="INT")
+    append(on_it, table, [1])
+    write_consumer(table.files, "me", 1)
+    assert expire_consumers(on_it.catalog, table) == []
+    aged(table.files.layout.consumer_file("me"))
+    assert expire_consumers(on_it.catalog, table) == ["me"]
+
+
+def test_what_a_killed_write_did_not_name_yet_is_an_orphan_wherever_it_lies(lake: Lake, table: LakeTable) -> None:
+    append(lake, table, [1])
+    create_tag(lake, table, "one")
+    left = [Path(table.location) / name for name in ("consumer/.consumer-c.1.tmp", "schema/.schema-1.1.tmp", "tag/.tag-two.1.tmp")]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert remove_orphan_files(lake, table, check=go_on).paths == ()
+    for path in (*left, left[1].with_name("schema-0"), left[2].with_name("tag-one")):
+        aged(path)
+    assert sorted(remove_orphan_files(lake, table, check=go_on).paths) == [str(path) for path in left]
+    assert (left[1].with_name("schema-0").exists(), left[2].with_name("tag-one").exists()) == (True, True)
