@@ -27,10 +27,12 @@ from model.access import (
     columns_in,
     table_resource,
 )
+from model.catalog_errors import FunctionNotExist, ViewNotExist
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant
 from model.identifier import Identifier
 
 _OWN_NAMES = (EVERYBODY.principal, ADMINISTRATOR.principal)
+_MOST_TOLD = 5
 _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
 BINDS = "a policy binds a table with all its branches, by the columns of main"
 """Why a policy is put on a table, and never on a branch."""
@@ -140,12 +142,18 @@ class Permissions:
         self._access.forget()
 
     def drop_role(self, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
-        """Remove a role, once under a claim, and with it what was granted to it."""
+        """Remove a role, once under a claim, and with it what was granted to it; raises `InvalidGrant` while a policy binds it."""
         self.caller.administers()
         self.standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            if bound := tx.policies.naming(name):
+                told = ", ".join(f"{policy} on {database}.{table}" for database, table, policy in bound[:_MOST_TOLD])
+                raise InvalidGrant(
+                    f"Policies bind the role {name}, and whoever has it would see more without: {told}"
+                    f"{', …' if len(bound) > _MOST_TOLD else ''}. Drop those first (a dropped table keeps its own until it is purged)."
+                )
             if not tx.roles.drop(name) and not if_exists:
                 raise AccessNotExist(f"There is no role {name}.")
             tx.quotas.forget_role(name)
@@ -196,7 +204,9 @@ class Permissions:
                 tx.grants.put(grant, table_id=self._table_id(tx, grant))
 
     def _table_id(self, tx: CatalogTransaction, grant: Grant) -> UUID | None:
+        """The table of a grant; None for other things, which are held until the transaction ends and may not be names alone."""
         if grant.resource.type not in _TABLE_BOUND:
+            _hold_named(tx, grant.resource)
             return None
         row = self._table(tx, grant.resource) if grant.columns is None else self._held(tx, grant.resource)
         names = {field["name"] for field in row.schema["fields"]}
@@ -283,6 +293,15 @@ class Permissions:
             policies = tx.policies.of(self._table(tx, table_resource(table)).table_id)
         may_grant = self.caller.may(Access.GRANT, table_resource(table))
         return [policy for policy in policies if may_grant or policy.binds(self.caller.names)]
+
+
+def _hold_named(tx: CatalogTransaction, resource: Resource) -> None:
+    """Hold a view or function; raises `ViewNotExist`, `FunctionNotExist`: a grant on a name alone would wait for whoever makes one."""
+    database, name = resource.database or "", resource.name or ""
+    if resource.type is ResourceType.VIEW and tx.views.lock(database, name) is None:
+        raise ViewNotExist(f"{database}.{name}")
+    if resource.type is ResourceType.FUNCTION and tx.functions.lock(database, name) is None:
+        raise FunctionNotExist(f"{database}.{name}")
 
 
 def _require_masked_apart(table: Identifier, made: Policy, column: str, there: Sequence[Policy]) -> None:

@@ -119,11 +119,12 @@ class _Named:
         return self._missing(str(name))  # type: ignore[call-arg] # such classes take the name alone
 
     def _own(self, tx: CatalogTransaction, name: Identifier) -> None:
-        """Give all of what is being made to its maker."""
+        """Give all of what is being made to its maker, and nothing to whom earlier versions granted a name that was none."""
+        tx.grants.forget_object(self._type, name.database, name.object_name)
         if not self._caller.administrator:
             resource = named_resource(self._type, name.database, name.object_name)
             tx.grants.put(Grant(resource=resource, access=Access.ALL, principal=self._caller.principal), table_id=None)
-            self._access.forget()
+        self._access.forget()
 
 
 class Views(_Named):
@@ -204,6 +205,8 @@ class Views(_Named):
             if tx.tables.find(target) is not None:
                 raise TableAlreadyExist(str(target))
             tx.views.rename(row.id, target.database, target.object_name)
+            if source != target:
+                tx.grants.forget_object(self._type, target.database, target.object_name)
             if source.database == target.database:
                 tx.grants.rename_object(self._type, source.database, source.object_name, target.object_name)
             else:

@@ -10,7 +10,8 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Caller, Lake
-from model.access import ReadRules
+from model.access import Access, Grant, ReadRules, Resource, ResourceType
+from model.catalog_errors import FunctionNotExist, ViewNotExist
 from model.errors import (
     AccessAlreadyExist,
     AccessNotExist,
@@ -22,6 +23,7 @@ from model.errors import (
     UnsupportedStatement,
 )
 from model.identifier import Identifier
+from model.view import View
 from tests.lake.access.test_access import user
 from tests.sql.tables import make_table
 
@@ -164,6 +166,48 @@ def test_show_grants_and_roles(gateway: Gateway, lake: Lake, ada: str) -> None:
         gateway.run("CREATE ROLE admin")
     with pytest.raises(InvalidGrant, match="ada is a user"):
         gateway.run("CREATE ROLE ada")
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "FUNCTION"])
+def test_nothing_is_granted_on_a_name_alone(gateway: Gateway, lake: Lake, ada: str, kind: str) -> None:
+    """It would wait for whoever makes something of the name, who never granted it."""
+    with pytest.raises(ViewNotExist if kind == "VIEW" else FunctionNotExist):
+        gateway.run(f"GRANT ALL ON {kind} d.later TO ada")
+    with pytest.raises(ViewNotExist if kind == "VIEW" else FunctionNotExist):
+        gateway.run(f"GRANT ALL ON {kind} `default`.t TO ada")
+    assert gateway.run("SHOW GRANTS FOR ada").collect() == []
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_what_earlier_versions_granted_on_a_name_alone_reaches_no_view_of_the_name(
+    gateway: Gateway, lake: Lake, ada: str, renamed: bool
+) -> None:
+    view = Resource(type=ResourceType.VIEW, database="d", name="later")
+    with lake.catalog.transaction() as tx:
+        tx.grants.put(Grant(resource=view, access=Access.ALL, principal="ada"), table_id=None)
+    later, first = Identifier("d", "later"), Identifier("d", "first")
+    lake.views.create(first if renamed else later, View(query="SELECT 1 AS x", fields=()))
+    if renamed:
+        lake.views.rename(first, later)
+    assert gateway.run("SHOW GRANTS FOR ada").collect() == []
+    with pytest.raises(Forbidden):
+        gateway.run("DROP VIEW d.later", caller=lake.access.caller(ada))
+    gateway.run("GRANT SELECT ON VIEW d.later TO ada; ALTER VIEW d.later RENAME TO last")
+    assert gateway.run("SHOW GRANTS FOR ada").collect() == [("ada", "SELECT", "VIEW `d`.`last`", None)]
+
+
+def test_a_role_that_a_policy_binds_stays(gateway: Gateway, lake: Lake, ada: str) -> None:
+    """Whoever had it saw the hidden rows once it was gone, also those of a dropped table that was brought back."""
+    gateway.run("CREATE ROLE reader; GRANT ROLE reader TO ada; GRANT SELECT ON t TO ada; ALTER TABLE t SET ('drop.retention' = '1 d')")
+    gateway.run("CREATE POLICY some ON t TO bob, reader USING (id = 1); CREATE MASKING POLICY name ON t (name) TO reader USING (NULL)")
+    with pytest.raises(InvalidGrant, match=r"name on default\.t, some on default\.t\. Drop those first"):
+        gateway.run("DROP ROLE IF EXISTS reader")
+    gateway.run("DROP POLICY some ON t; DROP TABLE t")
+    with pytest.raises(InvalidGrant, match=r"reader, and whoever has it would see more without: name on default\.t\."):
+        gateway.run("DROP ROLE reader")
+    assert gateway.run("SHOW ROLES", caller=lake.access.caller(ada)).collect() == [("public",), ("reader",)]
+    gateway.run("UNDROP TABLE t; DROP MASKING POLICY name ON t; DROP ROLE reader")
+    assert gateway.run("SHOW ROLES").collect() == [("admin",), ("public",)]
 
 
 @pytest.mark.parametrize(
