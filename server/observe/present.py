@@ -15,6 +15,7 @@ from lake import Lake
 from lake.inspect.browse import read_whole
 from lake.inspect.overview import Overview, consumer_table, overview
 from model.errors import LakeError
+from model.text.file_name import file_name
 from model.work.job import JobState
 
 _CATALOG_SECONDS = 5.0
@@ -86,7 +87,10 @@ class OfServer:
 
 
 class Seen:
-    """The figures as somebody sees them who is no administrator: of a table he may not read whole, and of jobs, nothing is told by name."""
+    """The figures as somebody sees them who is no administrator: of a table he may not read whole, and of jobs, nothing is told by name.
+
+    The server's directories are told by their last names.
+    """
 
     def __init__(self, registry: CollectorRegistry, lake: Lake) -> None:
         self._registry = registry
@@ -100,6 +104,12 @@ class Seen:
                 tables = self._told({sample.labels.get("table", "") for sample in family.samples})
                 visible.samples = [sample for sample in family.samples if sample.labels.get("table") in tables]
                 yield visible
+            elif any("directory" in sample.labels for sample in family.samples):
+                short = _short_names(sample.labels["directory"] for sample in family.samples)
+                named = Metric(family.name, family.documentation, family.type)
+                for sample in family.samples:
+                    named.add_sample(sample.name, {**sample.labels, "directory": short[sample.labels["directory"]]}, sample.value)
+                yield named
             else:
                 yield family
 
@@ -110,6 +120,15 @@ class Seen:
         except LakeError:
             return frozenset()
         return frozenset(table for table, name in names.items() if name in whole)
+
+
+def _short_names(directories: Iterable[str]) -> Mapping[str, str]:
+    """Their last names, with a number behind one that others have before them."""
+    short: dict[str, str] = {}
+    for directory in sorted(set(directories)):
+        name, others = file_name(directory), [file_name(other) for other in short]
+        short[directory] = f"{name} {others.count(name) + 1}" if name in others else name
+    return short
 
 
 class OfCatalog:

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from flask.testing import FlaskClient
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 import server.observe.present
@@ -26,6 +27,7 @@ from model.options.masking import masked_text
 from model.snapshot import CommitKind
 from model.work.work_limits import MaintenanceLimits
 from server.app import create_app
+from server.observe.present import Seen
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.write.snapshot_builder import CommitRequest
@@ -127,6 +129,18 @@ def test_a_table_is_named_to_who_may_read_all_of_it(client: FlaskClient, dsn: st
     assert 'consumer="late"' in asked(ada)
     asked(root, "CREATE POLICY p ON t TO ada USING (id = 2)")
     assert '"late"' not in asked(ada)
+
+
+def test_directories_of_the_server_are_told_to_administrators(lake: Lake) -> None:
+    """Others see how full they are, by their last names."""
+    registry = CollectorRegistry()
+    free = Gauge("free", "Bytes.", ["directory"], registry=registry)
+    for number, directory in enumerate(["/a/data", "/b/data", "/c/"]):
+        free.labels(directory=directory).set(number)
+    (seen,) = Seen(registry, lake).collect()
+    assert [(sample.labels, sample.value) for sample in seen.samples] == [
+        ({"directory": "data"}, 0), ({"directory": "data 2"}, 1), ({"directory": "c"}, 2)
+    ]  # fmt: skip
 
 
 def test_a_table_counts_as_unattended_once_nobody_took_it_for_long(gateway: Gateway, dsn: str) -> None:
