@@ -33,16 +33,17 @@ class Numbered(NamedTuple):
 
 
 def numbered(
-    session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None = None, *, bounded: bool = True
+    session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None = None, *, surely: bool = False
 ) -> Numbered:
     """The rows of the files, each with what tells its file and its own number in it.
 
-    ``mentioned``: the columns that hold values; None for all. ``bounded``: as of `dataframe`.
+    ``mentioned``: the columns that hold values; None for all. ``surely``: whether each row is looked at, whatever a file tells of itself:
+    then our own reader reads all of them, for Spark's leaves out row groups by their footers, and takes a partition's value from its files.
     """
     rounds: list[dict[str, PlannedFile]] = []
     by_place: dict[str, PlannedFile] = {}
     frames = []
-    readable = sound(table.files, files, table.schema_at)
+    readable = [False] * len(files) if surely else sound(table.files, files, table.schema_at)
     in_spark = {planned.path for planned, good in zip(files, readable, strict=True) if good and format_in_spark(planned) == "parquet"}
     for planned in files:
         # Files taken over from elsewhere may have one name in several directories.
@@ -54,7 +55,7 @@ def numbered(
     for at, names in enumerate(rounds):
         beside = partial(_place, at)
         if parquet := [planned for planned in names.values() if planned.path in in_spark]:
-            frames.append(dataframe(session, table, _plan(parquet), beside=beside, bounded=bounded))
+            frames.append(dataframe(session, table, _plan(parquet), beside=beside))
     if by_arrow := {place: planned for place, planned in by_place.items() if planned.path not in in_spark}:
         frames.append(_read_by_arrow(session, table, by_arrow, mentioned))
     if not frames:

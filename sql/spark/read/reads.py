@@ -69,18 +69,11 @@ class _Alike(NamedTuple):
 
 
 def dataframe(
-    session: SparkSession,
-    table: LakeTable,
-    plan: ScanPlan,
-    *,
-    fields: Sequence[Field] | None = None,
-    beside: Beside = nothing,
-    bounded: bool = True,
+    session: SparkSession, table: LakeTable, plan: ScanPlan, *, fields: Sequence[Field] | None = None, beside: Beside = nothing
 ) -> DataFrame:
     """The rows of the planned files; files of one format and schema version are read together.
 
     ``fields``: the columns it has, None for all of the table. ``beside``: what stands behind these; of Parquet files alone.
-    ``bounded``: whether row groups are left out by what their footers tell.
     """
     fields = table.schema.fields if fields is None else fields
     groups: dict[_Alike, list[PlannedFile]] = defaultdict(list)
@@ -91,7 +84,7 @@ def dataframe(
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
         format_ = format_in_spark(planned)
         group = marked.group(planned, format_) if look.in_spark else BY_ARROW
-        groups[_Alike(planned.file.schema_id, format_, elsewhere, group, bounded and look.bounded)].append(planned)
+        groups[_Alike(planned.file.schema_id, format_, elsewhere, group, look.bounded)].append(planned)
     frames = [_group(session, table, fields, alike, files, beside) for alike, files in groups.items()]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in fields]))

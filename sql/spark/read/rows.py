@@ -91,7 +91,7 @@ class TargetRows:
         else:
             plan = plan_every_file(table.files, table.schema, self._snapshot, but=clean)
         reading.add(table, plan)
-        frame, files = numbered(session, table, plan.files, self._mentioned, bounded=clean is None)
+        frame, files = numbered(session, table, plan.files, self._mentioned, surely=clean is not None)
         self.files.update(files)
         return visible(frame, table, rules, beside=(FILE, ROW), masked=False) if rules.restricted else frame
 

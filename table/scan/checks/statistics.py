@@ -23,6 +23,11 @@ _BOUNDED = frozenset(
 _REACHED = _BOUNDED - {"FLOAT", "DOUBLE", "VARCHAR", "BINARY", "VARBINARY"}
 """Of these some row has each bound: they are not shortened, and have no second zero."""
 
+_PLAIN = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "VARCHAR"})
+"""Types whose values a footer and a manifest spell alike."""
+_LEAST_SHORTENED = 16
+"""No writer shortens texts of fewer letters in a footer."""
+
 
 def has_checksums(file: DataFile) -> bool:
     """Whether a file's pages have checksums of their own."""
@@ -93,6 +98,23 @@ def bounds_fault(metadata: pq.FileMetaData, file: DataFile, schema: Schema) -> s
         if not (_same(*low) and _same(*high)):
             return f"tells other smallest and largest values of column {name} than its manifest"
     return None
+
+
+def holds_other_partition(metadata: pq.FileMetaData, file: DataFile, schema: Schema, partition: Sequence[object]) -> bool:
+    """Whether a Parquet footer tells of values in partition columns that are not those of the file's partition."""
+    told = stats_from_parquet(metadata, schema.partition_fields)
+    for field, value in zip(schema.partition_fields, partition, strict=True):
+        known = told.get(field.name)
+        if known is None:
+            continue
+        if known.null_count is not None and known.null_count != (file.row_count if value is None else 0):
+            return True
+        if value is None or field.type.root not in _PLAIN or known.min is None or known.max is None:
+            continue
+        whole = not isinstance(value, str) or len(value) < _LEAST_SHORTENED
+        if not all(bound == value or (not whole and _same(bound, value)) for bound in (known.min, known.max)):
+            return True
+    return False
 
 
 def _same(actual: Any, recorded: Any) -> bool:

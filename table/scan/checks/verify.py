@@ -28,6 +28,7 @@ from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer
 from table.scan.checks.checksums import recorded
 from table.scan.checks.looks import KeptLooks, Look
 from table.scan.checks.orc_times import columns_before_1970, not_for_spark
+from table.scan.checks.statistics import holds_other_partition
 from table.scan.planning.plan import PlannedFile
 
 _THREADS = 4
@@ -134,7 +135,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         else:
             fault = fault_of(files.io, expected, deep=True, shown=lambda batch: ours_alone.append(not_for_spark(batch)))
         known = _of_footer(footers[0]) if footers else _IN_SPARK
-        if fault is None and (left_out or any(ours_alone) or _lacks_partition(files, expected, footers, heads)):
+        if fault is None and (left_out or any(ours_alone) or _tells_no_partition(files, expected, planned.partition, footers, heads)):
             known = _READ_HERE
         if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have enough left for it
             _sound.keep(key, known)
@@ -192,10 +193,17 @@ def _orc_of_store(
     return orc_columns_fault(files.io, expected, columns, shown), left_out
 
 
-def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData], heads: Sequence[OrcHead]) -> bool:
-    """Whether a file leaves partition columns to its manifest, which Spark does not read: it would take them for NULL.
+def _tells_no_partition(
+    files: TableFiles,
+    expected: ExpectedFile,
+    partition: Sequence[object],
+    footers: Sequence[pq.FileMetaData],
+    heads: Sequence[OrcHead],
+) -> bool:
+    """Whether a file leaves partition columns to its manifest, or has other values there, as far as a footer of Parquet tells.
 
-    Its end is read where neither a footer nor a head of it was. What was taken over where it lies is read by the names of its directories.
+    Spark does not read the manifest, whose partition counts: it would show NULL, or what the file has. The file's end is read where neither
+    a footer nor a head of it was. What was taken over where it lies is read by the names of its directories.
     """
     assert expected.file is not None
     assert expected.schema is not None
@@ -203,7 +211,9 @@ def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequenc
     if not keys or expected.file.external_path is not None:
         return False
     schema = footers[0].schema.to_arrow_schema() if footers else (heads[0] if heads else orc_head(files.io, expected.path)).schema
-    return not set(keys).issubset(schema.names)
+    if not set(keys).issubset(schema.names):
+        return True
+    return bool(footers) and len(partition) == len(keys) and holds_other_partition(footers[0], expected.file, expected.schema, partition)
 
 
 def _of_footer(metadata: pq.FileMetaData) -> Look:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from lake import Lake
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.write.writer import write_batches
 from tests.erased import holders
+from tests.short import short
 from tests.sql.spark.conftest import Run
 
 VALUE, OTHER = "SIXTEENLETTERS99", "SIXTEENLETTERS00"
@@ -38,4 +40,28 @@ def test_a_row_group_whose_bounds_leave_a_row_out_hides_none(run: Run, lake: Lak
     done = run(f"CALL sys.erase(`table` => 't', `where` => 'name = ''{VALUE}'' AND abs(id) = 1')")
     assert [row[:3] for row in done if row[0] == "table"] == [("table", "default.t", 1)]
     assert run("SELECT count(*) FROM t") == [(0,)]
+    assert holders(warehouse, seen=VALUE) == []
+
+
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["parquet"]))
+def test_a_partition_that_a_files_own_rows_tell_otherwise_is_the_manifests(run: Run, lake: Lake, warehouse: Path, format_: str) -> None:
+    """As all of Paimon's readers show it; Spark shows the file's, and does so still of ORC."""
+    options = f"'rows.erasable' = 'true', 'write-only' = 'true', 'file.format' = '{format_}'"
+    run(f"CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) WITH ({options})")
+    table = lake.open(Identifier("default", "t"))
+    (moved,), (other,) = (
+        list(write_batches(table.files, table.schema, [pa.record_batch({"id": pa.array([id_], pa.int32()), "p": [p]})]))
+        for id_, p in ((1, VALUE), (2, "y"))
+    )
+    name = moved.file.file_name
+    (Path(table.location) / f"p={VALUE}" / "bucket-0" / name).rename(Path(table.location) / "p=y" / "bucket-0" / name)
+    with table.write() as write:
+        lake.commit(table, write.request(CommitKind.APPEND, adds=write.add([replace(moved, partition=other.partition), other])))
+    assert run("SELECT id, p FROM t") == [(1, "y"), (2, "y")]
+    if format_ == "parquet":
+        assert sorted(run("SELECT id, p FROM t WHERE abs(id) > 0")) == [(1, "y"), (2, "y")]
+        assert run("SELECT id FROM t WHERE upper(p) = 'Y' AND abs(id) = 1") == [(1,)]
+    done = run("CALL sys.erase(`table` => 't', `where` => 'upper(p) = ''Y'' AND abs(id) = 1')")
+    assert [row[:3] for row in done if row[0] == "table"] == [("table", "default.t", 1)]
+    assert run("SELECT id, p FROM t") == [(2, "y")]
     assert holders(warehouse, seen=VALUE) == []
