@@ -26,6 +26,8 @@ _LONGEST_HEADER = 4 << 20
 """A batch of tens of thousands of columns."""
 _FEW_ROWS, _FEW_BYTES = 10_000, 1 << 20
 """Of what an INSERT … VALUES with parameters may hold at most, about."""
+ARRAY_BYTES, BATCH_BYTES = 320, 600
+"""What an array takes beside its values, and a batch beside its arrays: one of NULLs has no bytes besides."""
 PLACE_BYTES = 64 << 20
 PLACE_ROWS = 1_000_000
 """Parameters that stay in this process take no more, all batches of a call together."""
@@ -52,6 +54,10 @@ class Message:
     def is_compressed(self) -> bool:
         """Whether a batch's buffers have to be unfolded."""
         return self._batch.has(3)
+
+    def place_bytes(self) -> int:
+        """What it takes as a batch beside its buffers."""
+        return BATCH_BYTES + ARRAY_BYTES * self._batch.count(1) if self.kind in (_DICTIONARY, _BATCH) else 0
 
     def unfolded_bytes(self) -> int:
         """What its buffers take once they are decompressed; raises `BadRequest` for a header that does not fit its body."""
@@ -146,7 +152,7 @@ class ReceivedRows:
         for message in self._messages:
             rows += message.rows
             sent += len(message.header) + len(message.body)
-            size += message.unfolded_bytes()
+            size += message.unfolded_bytes() + message.place_bytes()
             if rows > PLACE_ROWS or max(sent, size) > PLACE_BYTES:
                 raise StatementTooLarge(
                     f"The parameters are more than {PLACE_ROWS} rows or, decompressed, {PLACE_BYTES} bytes; send them in parts, "
@@ -206,6 +212,11 @@ class _Table:
         for number in range(_number("I", self._data, start)):
             at = start + 4 + 16 * number
             yield _number("q", self._data, at), _number("q", self._data, at + 8)
+
+    def count(self, slot: int) -> int:
+        """How many a vector has."""
+        where = self._where(slot)
+        return 0 if where is None else _number("I", self._data, where + _number("I", self._data, where))
 
     def _where(self, slot: int) -> int | None:
         place = 4 + 2 * slot

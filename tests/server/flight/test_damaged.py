@@ -21,7 +21,7 @@ from model.errors import BadRequest, OperationNotExist, StatementTooLarge
 from server.flight import pending
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.wire.messages import message, packed, unpacked
-from server.flight.wire.received import Message
+from server.flight.wire.received import Message, ReceivedRows
 from tests import fix_postgres
 from tests.fix_memory import LastingPath
 from tests.server.flight.conftest import Endpoint, rows
@@ -170,6 +170,33 @@ def test_of_too_many_bytes_of_prepared_statements_those_of_whoever_holds_most_go
     assert statements.get(quiet, BOB).bound == []
     large = statements.add(held("cid", 8500))
     assert statements.get(large, CID).text == "x" * 8500
+
+
+def test_parameters_count_with_their_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of NULLs have no bytes besides: a thousand statements of a principal with twenty such batches each held 28 GB."""
+    empty = pa.schema([])
+    statement = PreparedStatement(text="SELECT ?", owner=ADA, is_query=True, schema=empty, parameters=empty)
+    nulls = pa.record_batch([pa.nulls(1)] * 5000, names=[f"c{number}" for number in range(5000)])
+    inside = pa.record_batch({"s": pa.nulls(1, pa.struct([(f"f{number}", pa.null()) for number in range(5000)]))})
+    for batch in (nulls, inside):
+        statement.bound = [batch] * 20
+        assert statement.size() > 20 * 5000 * 280
+    statement.bound = [nulls.slice(0, 0).select([0])] * 20_000
+    assert statement.size() > 10_000_000
+    monkeypatch.setattr(pending, "PREPARED_BYTES", 20 << 20)
+    statements = PreparedStatements()
+    handle = statements.add(PreparedStatement(text="SELECT ?", owner=ADA, is_query=True, schema=empty, parameters=empty))
+    with pytest.raises(StatementTooLarge):
+        statements.bind(handle, statements.get(handle, ADA), [nulls] * 20)
+
+
+@pytest.mark.parametrize(("columns", "rows", "count"), [(20_000, 1, 11), (1, 0, 80_000)])
+def test_parameters_that_are_nothing_but_arrays_are_refused_as_they_come(columns: int, rows: int, count: int) -> None:
+    batch = pa.record_batch([pa.nulls(rows)] * columns, names=[f"c{number}" for number in range(columns)])
+    first, sent = batch.schema.serialize().to_pybytes(), batch.serialize().to_pybytes()
+    schema, of_rows = (Message(whole[8 : 8 + int.from_bytes(whole[4:8], "little")], b"") for whole in (first, sent))
+    with pytest.raises(StatementTooLarge, match="parameters are more"):
+        ReceivedRows([schema, *[of_rows] * count], 1 << 30, ArrowHere(), "").batches()
 
 
 def test_a_prepared_statement_counts_with_its_columns() -> None:
