@@ -13,6 +13,7 @@ import pytest
 
 from tests import java
 from tests.fix_memory import LastingPath
+from tests.fix_server import few_partitions
 from tests.running import RunningServer, free_port
 
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
@@ -157,6 +158,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def kafka_server(lasting_path: LastingPath, kafka_jars: str) -> Iterator[RunningServer]:
     """A server whose Spark has the Kafka connector."""
-    server = RunningServer(lasting_path("server"), SLUICE_SPARK_JARS=kafka_jars).start()
+    directory = lasting_path("server")
+    server = RunningServer(directory, SLUICE_SPARK_JARS=kafka_jars, SLUICE_SPARK_CONF=str(few_partitions(directory))).start()
     yield server
     server.stop()

@@ -21,10 +21,22 @@ def import_dir(lasting_path: LastingPath) -> Path:
     return lasting_path("import")
 
 
+def few_partitions(directory: Path) -> Path:
+    """A file of settings with which Spark shuffles into two parts, as many as its cores, in place of four or more.
+
+    Each is a task of every stage, and for each a streaming query keeps a state of its own, a file at every micro-batch.
+    """
+    conf = directory / "spark.conf"
+    conf.write_text("spark.sql.shuffle.partitions 2\n")
+    return conf
+
+
 @pytest.fixture(scope="session")
 def server(lasting_path: LastingPath, import_dir: Path) -> Iterator[RunningServer]:
     """The server all tests of this worker share; each test works in a `database` of its own."""
-    running = RunningServer(lasting_path("server"), SLUICE_IMPORT_DIRS=f"{CACHE},{import_dir}")
+    directory = lasting_path("server")
+    settings = {"SLUICE_IMPORT_DIRS": f"{CACHE},{import_dir}", "SLUICE_SPARK_CONF": str(few_partitions(directory))}
+    running = RunningServer(directory, **settings)
     try:
         yield running.start()
     finally:

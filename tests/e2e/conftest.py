@@ -8,6 +8,7 @@ import pytest
 
 from tests.fix_data import CACHE
 from tests.fix_memory import LastingPath
+from tests.fix_server import few_partitions
 from tests.running import RunningServer
 from tests.standalone_spark import StandaloneSpark, archive, hidden
 
@@ -19,6 +20,7 @@ def standalone_server(tmp_path_factory: pytest.TempPathFactory, lasting_path: La
     cluster = StandaloneSpark(directory, hidden=hidden())
     running = RunningServer(
         lasting_path("server"),
+        SLUICE_SPARK_CONF=str(few_partitions(directory)),
         SLUICE_SPARK_MASTER=cluster.url,
         SLUICE_SPARK_ARCHIVE=str(archive(directory)),
         SLUICE_SPARK_DRIVER_MEMORY="1g",

@@ -10,6 +10,7 @@ from catalog import CatalogStore
 from lake import Lake
 from tests.fix_memory import LastingPath
 from tests.fix_postgres import database
+from tests.fix_server import few_partitions
 from tests.running import RunningServer
 
 
@@ -24,7 +25,8 @@ def golden_dsn(server_dsn: str, template: str) -> Iterator[str]:
 def shared(golden_dsn: str, lasting_path: LastingPath) -> Iterator[tuple[RunningServer, Lake]]:
     """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
     directory = lasting_path("golden")
-    server = RunningServer(directory, SLUICE_CATALOG_DSN=golden_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
+    settings = {"SLUICE_WAREHOUSE": str(directory / "warehouse"), "SLUICE_SPARK_CONF": str(few_partitions(directory))}
+    server = RunningServer(directory, SLUICE_CATALOG_DSN=golden_dsn, **settings)
     catalog = CatalogStore(golden_dsn)
     lake = Lake(catalog, str(directory / "warehouse"))
     try:
