@@ -88,15 +88,21 @@ class Partitions:
         if self._entry is None or self._idle is None:
             return
         with self._lock:
-            since = self._now() - self._idle
-            flags = "".join("1" if self._moved[name][1] < since else "0" for name in self.names)
+            flags = self._flags(self._now() - self._idle)
             if "0" not in flags:
-                flags = "0" * len(flags)  # nothing comes from any, as while the broker is away: nobody is ahead
+                # Nothing comes from any, as between two bursts or while the broker is away: who was idle then stays so, and nobody else is.
+                newest = max(self.names, key=lambda name: self._moved[name][1])
+                behind = self._flags(self._moved[newest][1] - self._idle)
+                flags = "".join("01"[name != newest and "1" in pair] for name, *pair in zip(self.names, self._told, behind, strict=True))
             if flags == self._told:
                 return
             with contextlib.suppress(LakeError):  # a store that is away is asked again a second later
                 self._io.write(self._file, flags.encode())
                 self._told = flags
+
+    def _flags(self, since: float) -> str:
+        """For each partition whether it has given nothing since then."""
+        return "".join("01"[self._moved[name][1] < since] for name in self.names)
 
     def close(self) -> None:
         """Forget what was told."""
