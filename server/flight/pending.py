@@ -14,7 +14,7 @@ from lake import Owner
 from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, handle_bytes
-from server.flight.wire.received import ARRAY_BYTES, BATCH_BYTES
+from sql.execution.array_memory import memory_of
 from sql.execution.results import Analysed, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
@@ -173,20 +173,7 @@ class PreparedStatement:
         """Bytes it holds."""
         analysed = _ANALYSED_BYTES if self.analysed is not None else 0
         columns = len(self.schema) + len(self.parameters)
-        bound = sum(int(batch.nbytes) + BATCH_BYTES + ARRAY_BYTES * _arrays(batch.schema) for batch in self.bound)
-        return len(self.text) + bound + 1000 + _COLUMN_BYTES * columns + analysed
-
-
-def _arrays(schema: pa.Schema) -> int:
-    """How many a batch has, with those inside others."""
-    count, types = 0, list(schema.types)
-    while types:
-        type_ = types.pop()
-        count += 1
-        if isinstance(type_, pa.DictionaryType):
-            types.append(type_.value_type)
-        types += [type_.field(place).type for place in range(type_.num_fields)]
-    return count
+        return len(self.text) + sum(map(memory_of, self.bound)) + 1000 + _COLUMN_BYTES * columns + analysed
 
 
 def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:

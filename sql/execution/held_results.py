@@ -13,6 +13,7 @@ import pyarrow.ipc as ipc
 
 from lake import Caller
 from model.work.shared_bytes import SharedBytes
+from sql.execution.array_memory import memory_of
 from sql.execution.cancellation import Cancellation
 from sql.execution.reading_memory import ReadingMemories, ReadingMemory, reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
@@ -132,7 +133,7 @@ def gathered(
     size = 0
     for batch in batches:
         few.append(batch)
-        size += batch.nbytes
+        size += memory_of(batch)
         if size > _FEW_BYTES:
             break
     else:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from sql.execution.array_memory import memory_of
 from sql.execution.reading_memory import Came, ReadingMemory, StepMemory, uncounted
 from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
@@ -187,7 +188,7 @@ class ResultSet:
         batch = batch_of_rows(columns, rows)
         result = cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
         result.held = batch
-        result.size = batch.nbytes
+        result.size = memory_of(batch)
         return result
 
     @classmethod
@@ -199,14 +200,13 @@ class ResultSet:
     def of_batches(cls, columns: Sequence[ResultColumn], batches: Iterable[pa.RecordBatch]) -> ResultSet:
         """The result of a query whose rows lie in memory until it is closed."""
         rows = deque(batches)
-        size = sum(batch.nbytes for batch in rows)
 
         def taken() -> Iterator[pa.RecordBatch]:
             while rows:
                 yield rows.popleft()
 
         result = cls(columns, taken, is_query=True, close=rows.clear)
-        result.size = size
+        result.size = sum(map(memory_of, rows))
         return result
 
     @classmethod

@@ -63,6 +63,15 @@ def test_what_finds_no_room_in_memory_lies_in_the_spool(small: Gateway, warehous
     assert small._runner.held.usage() == {}
 
 
+def test_a_row_of_many_columns_counts_with_its_arrays(small: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 9,900 columns took 8 MB and counted as 40 kB, eight hundred of them for each user."""
+    monkeypatch.setattr(small._runner.held._memory, "most", 1 << 30)
+    with small.run(f"SELECT {', '.join(f'{number} AS a{number}' for number in range(1000))}", caller=ANNA) as result:
+        assert result.size > 1000 * 700
+        assert small._runner.held.usage() == {"anna": result.size}
+        assert result.collect() == [tuple(range(1000))]
+
+
 def test_one_principal_leaves_room_to_others(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_bytes, "most_of_one", lambda most: most // 2)
     results = [small.run(QUERY, caller=caller) for caller in (ANNA, ANNA, BEN)]

@@ -16,6 +16,7 @@ from typing import IO
 import pyarrow as pa
 
 from model.errors import BadRequest, StatementTooLarge
+from sql.execution.array_memory import ARRAY_BYTES, BATCH_BYTES
 from workers.arrow import ArrowReader
 from workers.spool import BodyFiles
 
@@ -26,8 +27,6 @@ _LONGEST_HEADER = 4 << 20
 """A batch of tens of thousands of columns."""
 _FEW_ROWS, _FEW_BYTES = 10_000, 1 << 20
 """Of what an INSERT … VALUES with parameters may hold at most, about."""
-ARRAY_BYTES, BATCH_BYTES = 320, 600
-"""What an array takes beside its values, and a batch beside its arrays: one of NULLs has no bytes besides."""
 PLACE_BYTES = 64 << 20
 PLACE_ROWS = 1_000_000
 """Parameters that stay in this process take no more, all batches of a call together."""

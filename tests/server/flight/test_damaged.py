@@ -161,7 +161,7 @@ def test_of_too_many_bytes_of_prepared_statements_those_of_whoever_holds_most_go
         with pytest.raises(OperationNotExist):
             statements.get(gone, ADA)
     statement = statements.get(loud[2], ADA)
-    statements.bind(loud[2], statement, [pa.record_batch({"0": ["y" * 3000]})])
+    statements.bind(loud[2], statement, [pa.record_batch({"0": ["y" * 2500]})])
     with pytest.raises(OperationNotExist):
         statements.get(loud[3], ADA)
     assert statements.get(loud[2], ADA) is statement
