@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
+import zipfile
 from pathlib import Path
+from uuid import uuid4
 
-from sql.spark.driver.class_archive import ClassArchive
+from sql.spark.driver.class_archive import ClassArchive, spark_home
 from sql.spark.driver.launch import Launcher
 from sql.spark.session.settings import SparkSettings
 from tests.fix_data import CACHE
@@ -41,6 +46,39 @@ def make_archive() -> None:
     with contextlib.suppress(subprocess.CalledProcessError, OSError):  # without it a run is slow, not wrong
         command = [sys.executable, "-W", "ignore", "-m", "tests.brief_jvm"]
         subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, check=True)
+
+
+def compile_pyspark() -> None:
+    """Add compiled modules to the file that Spark's Python processes import pyspark from, beside the sources that it has.
+
+    Python compiles what lies in such a file each time anew: 0.4 s of processor time for each process; a stream starts six and more.
+    Whatever keeps it from being written leaves it as it was.
+    """
+    path = spark_home() / "python" / "lib" / "pyspark.zip"
+    made = path.with_name(f"{path.name}.{uuid4().hex}")
+    with contextlib.suppress(OSError, zipfile.BadZipFile):
+        try:
+            with zipfile.ZipFile(path) as sources:
+                if any(name.endswith(".pyc") for name in sources.namelist()):
+                    return
+                with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as both:
+                    for entry in sources.infolist():
+                        source = sources.read(entry)
+                        both.writestr(entry, source)
+                        if entry.filename.endswith(".py") and "/tests/" not in entry.filename:
+                            both.writestr(f"{entry.filename}c", _compiled(source, f"{path}/{entry.filename}"))
+            made.chmod(path.stat().st_mode & 0o777)
+            made.replace(path)
+        finally:
+            made.unlink(missing_ok=True)
+
+
+def _compiled(source: bytes, name: str) -> bytes:
+    """A module's file of compiled code that goes by no time of its source (PEP 552)."""
+    with warnings.catch_warnings(action="ignore"):
+        code = compile(source, name, "exec", dont_inherit=True)
+    unchecked = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
 def kept_archive() -> ClassArchive:

@@ -94,6 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "SPARK_SUBMIT_OPTS" not in os.environ:
         if getattr(config.option, "numprocesses", None):  # a run of many tests; a short one takes an archive that is there
             brief_jvm.make_archive()
+            brief_jvm.compile_pyspark()
         os.environ["SPARK_SUBMIT_OPTS"] = brief_jvm.spark_options()
     if getattr(config.option, "numprocesses", None) and (free := shutil.disk_usage(tempfile.gettempdir()).free) < ROOM:
         raise pytest.UsageError(
