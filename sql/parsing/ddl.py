@@ -250,12 +250,12 @@ class DdlParser(ColumnParser):
         self.finish()
         return trees.AlterTable(name=table, changes=tuple(changes), if_exists=present_only)
 
-    def _partitions(self) -> tuple[dict[str, str | None], ...]:
+    def _partitions(self) -> tuple[dict[str, str | bytes | None], ...]:
         """``PARTITION (column = literal, …), …``; None stands for NULL."""
-        partitions: list[dict[str, str | None]] = []
+        partitions: list[dict[str, str | bytes | None]] = []
         while not partitions or self.eat(","):
             self.need("PARTITION", "(")
-            values: dict[str, str | None] = {}
+            values: dict[str, str | bytes | None] = {}
             while not values or self.eat(","):
                 name = self.name("a partition column")
                 self.need("=")
@@ -264,12 +264,19 @@ class DdlParser(ColumnParser):
             partitions.append(values)
         return tuple(partitions)
 
-    def _literal(self) -> str | None:
-        """A literal as text."""
+    def _literal(self) -> str | bytes | None:
+        """A literal as text, or the bytes that ``x'…'`` says."""
         if self.eat("NULL"):
             return None
         self.eat("DATE") or self.eat("TIMESTAMP")
         at = self.here
+        if at is not None and at.token_type == TokenType.HEX_STRING:
+            try:
+                said = bytes.fromhex(at.text)
+            except ValueError:
+                self.fail("pairs of hexadecimal digits")
+            self._advance()
+            return said
         if at is not None and at.token_type == TokenType.VAR and at.text.upper() not in ("TRUE", "FALSE"):
             self.fail("a literal")
         return self.key_or_value("a literal")

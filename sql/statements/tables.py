@@ -30,7 +30,7 @@ from model.options.watermark import watermark_of, watermark_options
 from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType, UpdateComment
 from model.schema.schema import Schema, new_schema, with_queue_defaults, with_stored_default
 from model.schema.type_parts import nullable_throughout, unreadable_in_sql
-from model.schema.types import DataType, Field
+from model.schema.types import BinaryType, DataType, Field, VarBinaryType
 from model.snapshot import CommitKind
 from model.work.deciding import to_the_end
 from sql.connectors import connector_table
@@ -284,7 +284,7 @@ class AlterTable(LocalStatement):
 
     @staticmethod
     def _drop_partitions(
-        context: ExecutionContext, name: Identifier, specs: Sequence[Mapping[str, str | None]], *, present_only: bool
+        context: ExecutionContext, name: Identifier, specs: Sequence[Mapping[str, str | bytes | None]], *, present_only: bool
     ) -> None:
         """Remove partitions with all their rows, as one commit; a spec that leaves out columns means all it fits."""
         table = context.lake.open_to_change(name)
@@ -294,16 +294,18 @@ class AlterTable(LocalStatement):
         gone: set[bytes] = set()
         made_by_name: dict[str, Mapping[str, str]] = {}
         for spec in specs:
-            for key in spec:
+            for key, value in spec.items():
                 if key not in schema.partition_keys:
                     keys = ", ".join(schema.partition_keys) or "none"
                     raise AnalysisError(f"{key} is no partition column of {name}; there are {keys}.", fragment=key)
+                if isinstance(value, bytes) and not isinstance(schema.field(key).type, BinaryType | VarBinaryType):
+                    raise AnalysisError(f"Partition column {key} is {schema.field(key).type.sql()}, and x'…' is bytes.", fragment=key)
             matches = matching(schema, present, [spec])
-            spelled = {key: default if text is None else text for key, text in spec.items()}
+            spelled = {key: default if value is None else _as_text(value) for key, value in spec.items()}
             empty = {} if matches else without_rows(context.lake, table, [spelled])
             made_by_name |= empty
             if not matches and not empty and not present_only:
-                named = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
+                named = ", ".join(f"{key} = {'NULL' if value is None else _as_said(value)}" for key, value in spec.items())
                 raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
             gone |= matches
         dropped = [partition for row, partition in present.items() if row in gone]
@@ -320,6 +322,15 @@ class AlterTable(LocalStatement):
                         raise InvalidOption(f"Option '{key}' is not available: {TABLE_OPTIONS.refusal(key)}")
                 case AddColumn(name=name, type=type_) | UpdateColumnType(name=name, type=type_):
                     check_type(name, type_)
+
+
+def _as_text(value: str | bytes) -> str:
+    """A value as a partition that was made by name has it."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _as_said(value: str | bytes) -> str:
+    return f"x'{value.hex().upper()}'" if isinstance(value, bytes) else value
 
 
 @handles(trees.TruncateTable)

@@ -201,3 +201,7 @@ def test_directories_of_bytes_are_found_by_java(server: RunningServer, database:
     assert sorted(n for (n,) in server.sql(f"SELECT id FROM {table} WHERE p = x'eda080'")) == [3, 103]
     server.sql(f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full')")
     assert same_rows(server, table, java_paimon)["count"] == 2 * len(BYTES)
+    server.sql(f"INSERT INTO {table} PARTITION (p = x'ff') VALUES (500)")  # which was refused: a literal was wanted
+    assert sorted(n for (n,) in server.sql(f"SELECT id FROM {table} WHERE p = x'ff'")) == [1, 101, 500]
+    server.sql(f"ALTER TABLE {table} DROP PARTITION (p = x'ff')")
+    assert same_rows(server, table, java_paimon)["count"] == 2 * len(BYTES) - 2

@@ -236,7 +236,7 @@ def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
     columns = {}
     for name, node in fixed.items():
         literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
-        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
+        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean | exp.HexString):
             raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
         columns[name] = column_of(node)
     return columns

@@ -84,8 +84,11 @@ def named(schema: Schema, partitions: Iterable[bytes], specs: Sequence[Spec]) ->
     return set().union(*(next(filter(None, (_matching(schema, values, meant) for meant in readings(spec))), set()) for spec in specs))
 
 
-def matching(schema: Schema, partitions: Iterable[bytes], specs: Sequence[Mapping[str, str | None]]) -> set[bytes]:
-    """The partitions any of the specs means; a value is written as in its directory or as SQL shows it, None is NULL and no empty text."""
+def matching(schema: Schema, partitions: Iterable[bytes], specs: Sequence[Mapping[str, str | bytes | None]]) -> set[bytes]:
+    """The partitions any of the specs means; a value is written as in its directory or as SQL shows it, None is NULL and no empty text.
+
+    Bytes are just these, where a text is that of all bytes that are shown so.
+    """
     values = _values(schema, partitions)
     return set().union(*(_matching(schema, values, spec) for spec in specs))
 
@@ -99,7 +102,7 @@ def _values(schema: Schema, partitions: Iterable[bytes]) -> Values:
     return {row: dict(zip(keys, zip(types, binary_row.decode(types, row), strict=True), strict=True)) for row in partitions}
 
 
-def _matching(schema: Schema, partitions: Values, spec: Mapping[str, str | None]) -> set[bytes]:
+def _matching(schema: Schema, partitions: Values, spec: Mapping[str, str | bytes | None]) -> set[bytes]:
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     return {row for row, values in partitions.items() if all(_means(text, *values[name], default) for name, text in spec.items())}
 
@@ -111,7 +114,9 @@ def without_rows(lake: Lake, table: LakeTable, specs: Sequence[Spec]) -> dict[st
     return {row.name: row.spec for row in lake.partitions_named(table, spelled) if not row.file_count} if spelled else {}
 
 
-def _means(text: str | None, type_: DataType, value: object, default: str) -> bool:
+def _means(text: str | bytes | None, type_: DataType, value: object, default: str) -> bool:
+    if isinstance(text, bytes):
+        return value == text
     if text is None or value is None:
         return value is None and text in (None, default)
     if isinstance(value, str) and not value.strip():

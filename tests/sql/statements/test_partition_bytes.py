@@ -10,6 +10,7 @@ import pytest
 from lake import Lake
 from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.tables.partitions import partitions
+from model.errors import AnalysisError
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.format.manifests.entries import NewFile
@@ -85,3 +86,33 @@ def test_it_expires_whole_and_stays_where_something_came(filled: Ask, lake: Lake
     old = expired_partitions(lake.catalog, table, partitions(table, lake.open(T).latest()), rules)
     drop_partitions(lake, table, old, idle=True)
     assert left(filled) == []
+
+
+BYTES = ("FF", "FE", "EDA080", "61", "782736312720", "")
+"""In hexadecimal; the first two are shown by the same text, and the fifth is the text ``x'61'`` and a blank."""
+
+
+@pytest.mark.parametrize("present_only", ["", "IF EXISTS "])
+def test_bytes_name_the_partition_of_just_these(ask: Ask, present_only: str) -> None:
+    """Where the partition was only to go if it is there, it was answered as gone."""
+    ask("CREATE TABLE t (id INT, p BYTES) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    ask("INSERT INTO t VALUES " + ", ".join(f"({n}, x'{value}')" for n, value in enumerate(BYTES)))
+    ask(f"ALTER TABLE t DROP {present_only}PARTITION (p = x'FF')")
+    assert left(ask) == [1, 2, 3, 4, 5]
+    ask(f"ALTER TABLE t DROP {present_only}PARTITION (p = X'eda080'), PARTITION (p = x'')")
+    assert left(ask) == [1, 3, 4]
+    ask(f"ALTER TABLE t DROP {present_only}PARTITION (p = x'61')")
+    assert left(ask) == [1, 4]
+    ask(f"ALTER TABLE t DROP {present_only}PARTITION (p = 'x\\'61\\' ')")
+    assert left(ask) == [1]
+    with pytest.raises(AnalysisError, match=r"has no partition \(p = x'FD'\)"):
+        ask("ALTER TABLE t DROP PARTITION (p = x'FD')")
+    ask("ALTER TABLE t DROP IF EXISTS PARTITION (p = x'FD')")
+    assert left(ask) == [1]
+
+
+def test_bytes_are_no_partition_of_another_type(ask: Ask) -> None:
+    ask("CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    ask("INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(AnalysisError, match="p is STRING"):
+        ask("ALTER TABLE t DROP IF EXISTS PARTITION (p = x'61')")
