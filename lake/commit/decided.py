@@ -23,9 +23,14 @@ _BYTES = b" " * 4096
 """A page: what schemas, tags, snapshots and hints take."""
 
 
+def probe_in(directory: str) -> str:
+    """A small file that is put into a directory for a moment; one that stays is removed as what has no name yet."""
+    return f"{directory}/.probe.{uuid4()}.tmp"
+
+
 def require_writable(io: FileIO, directory: str) -> None:
     """Raise `StorageFull` or `Unavailable` where a small file cannot be put into a directory now; the file is gone again afterwards."""
-    path = f"{directory}/.probe.{uuid4()}.tmp"
+    path = probe_in(directory)
     io.add(path, _BYTES)
     io.delete(path)
 
@@ -36,7 +41,7 @@ def writable_beside(io: FileIO, directory: str) -> Iterator[Callable[[], None]]:
 
     The file is gone again when the block has ended.
     """
-    path = f"{directory}/.probe.{uuid4()}.tmp"
+    path = probe_in(directory)
     written: Future[None] = Future()
 
     def probe() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from uuid import uuid4
 
 from lake.clock import APART
+from lake.commit.decided import probe_in
 from model.errors import StorageFull
 from model.repeats import REPEATS
+from model.text.file_name import file_name
 from table.format.io.file_io import FileIO
 
 _log = logging.getLogger(__name__)
@@ -21,13 +22,12 @@ def behind_millis(io: FileIO, directory: str) -> int:
     A small file is put into the directory, which is there, and removed. Where the store is full that is not known and 0: what removes
     files goes on there.
     """
-    name = f".probe.{uuid4()}.tmp"
-    path = f"{directory}/{name}"
+    path = probe_in(directory)
     written = None
     try:
         with contextlib.suppress(StorageFull):
             io.add(path, b"")
-            written = next((status.mtime_millis for status in io.list(directory) if status.path.rpartition("/")[2] == name), None)
+            written = next((status.mtime_millis for status in io.list(directory) if file_name(status.path) == file_name(path)), None)
     finally:
         io.delete(path)
     behind = 0 if written is None else time.time_ns() // 1_000_000 - written
