@@ -13,7 +13,7 @@ from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, indexes_of, out_of_turn, shown
 from lake.register.looks.in_catalog import BranchMetadata
-from lake.register.looks.needed import Line, Wanted, goes_on_from, need
+from lake.register.looks.needed import Line, NeededByLine, Wanted, goes_on_from
 from lake.register.looks.side_by_side import SideBySide
 from lake.tables.handle import LakeTable
 from model.damage import MISSING
@@ -85,7 +85,8 @@ class TableCheck:
         )
         for line in lines:
             yield from refusals_too(line.branch, self._snapshot_files(line))
-            for fault in chain(self._metadata(line, wanted), self._contradictions(line, fitting) if contradictions else ()):
+            newest = {fault.file: fault for fault in self._metadata(line, wanted)}  # of the newest snapshot that needs each
+            for fault in chain(newest.values(), self._contradictions(line, fitting) if contradictions else ()):
                 if fault.file not in reported:
                     reported.add(fault.file)
                     yield fault
@@ -201,13 +202,14 @@ class TableCheck:
     def _metadata(self, line: Line, wanted: Wanted) -> Iterator[Fault]:
         """Faults of lists and manifests; the data files that any snapshot of the line needs are put into ``wanted``."""
         self._read_ahead(line)
+        of_line = NeededByLine(line)
         before: tuple[int, list[str]] | None = None
         for snapshot in line.snapshots:
             base, delta = (self._lists[name] for name, _ in self._named_lists(snapshot))
             # What a snapshot has is what the one before it had and what it added itself, where its base names what that one left. Else
             # it is what its own base and delta leave of each other: another snapshot or line may need what they take away.
             follows = not isinstance(base, str) and goes_on_from(before, snapshot, [meta.file_name for meta in base])
-            names, needed = list[str](), Wanted()
+            names, entries_of = list[str](), list[Sequence[ManifestEntry]]()
             for (name, _), metas in zip(self._named_lists(snapshot), (base, delta), strict=True):
                 if isinstance(metas, str):
                     newest = line.published and snapshot is line.snapshots[-1]
@@ -220,10 +222,11 @@ class TableCheck:
                     if isinstance(entries, str):
                         yield self._fault_of(line.branch, snapshot, meta.file_name, entries)
                     elif not follows or metas is delta:
-                        need(line, snapshot, entries, needed, alone=not follows)
+                        entries_of.append(entries)
             before = snapshot.id, names
-            wanted.update(needed)
+            of_line.add(snapshot.id, chain.from_iterable(entries_of), follows=follows)
             self._checked(1, 0)
+        of_line.into(wanted)
         yield from self._statistics(line)
         yield from self._indexes(line)
 

@@ -59,6 +59,37 @@ def test_branches_with_schemas_of_their_own_are_whole(gateway: Gateway, place: P
     assert gateway.run("CALL sys.check_table('default.t$branch_b', deep => true)").collect() == []
 
 
+def test_the_newest_snapshot_that_needs_what_is_lost_is_told(gateway: Gateway, place: Path) -> None:
+    """Not the one that brought it, nor a branch's or tag's while the table's latest lacks rows."""
+    for text in (
+        "CALL sys.create_tag('t', 'one', 1)", "CALL sys.create_branch('t', 'b', 'one')", "INSERT INTO `t$branch_b` VALUES (7, 'p9')",
+    ):  # fmt: skip
+        gateway.run(text).close()
+    first, of_branch = (next(place.glob(f"p={name}/bucket-0/*")) for name in ("p1", "p9"))
+    (zeroth,) = (
+        Path(str(path)) for (path,) in gateway.run("SELECT file_path FROM `t$files` /*+ OPTIONS('scan.snapshot-id'='1') */").collect()
+    )
+
+    def told(*lost: Path) -> list[tuple[object, object, object]]:
+        for path in lost:
+            path.rename(path.with_name("away"))
+        forget_metadata()
+        found = [(row[0], row[1], row[3]) for row in check(gateway)]
+        for path in lost:
+            path.with_name("away").rename(path)
+        return found
+
+    assert told(zeroth) == [("main", 4, str(zeroth))]
+    assert told(of_branch) == [("b", 2, str(of_branch))]
+    assert told(first) == [("main", 4, str(first))]
+    gateway.run("ALTER TABLE t DROP PARTITION (p = 'p1')").close()
+    assert told(first)[0][:2] == ("main", 4)
+    gateway.run("ALTER TABLE t DROP PARTITION (p = 'p0')").close()
+    assert told(zeroth) == [("b", 2, str(zeroth))], "which is its latest, while main needs it no more"
+    manifest = place / "manifest" / str(gateway.run("SELECT file_name FROM `t$manifests`").collect()[0][0])
+    assert told(manifest)[0][:2] == ("main", 6)
+
+
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_damaged_data_file_is_found_and_taken_away(gateway: Gateway, place: Path, how: str) -> None:
     file = data_files(place)[0]
