@@ -61,8 +61,9 @@ def flight_failure(error: BaseException, id_: str) -> FlightFailure:
 
 
 def _text(failure: Failure) -> str:
-    line = failure.facts.get("line")
-    place = f" (line {line}, column {failure.facts.get('column')})" if line is not None and f"line {line}" not in failure.detail else ""
+    line, column = failure.facts.get("line"), failure.facts.get("column")
+    where = f"line {line}" if column is None else f"line {line}, column {column}"
+    place = f" ({where})" if line is not None and f"line {line}" not in failure.detail else ""
     completed = failure.facts.get("completed")
     before = f"\nTook effect before it: {'; '.join(completed)}" if completed else ""
     return f"{failure.error_class}: {failure.detail}{place}{before}"

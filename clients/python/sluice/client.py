@@ -188,7 +188,8 @@ def describe(document: Mapping[str, Any]) -> str:
     """A problem document as a person reads it: what, and where in the text."""
     text = f"{document.get('errorClass', 'Error')}: {document.get('detail', '')}"
     if document.get("line") is not None and "line" not in text:
-        text += f" (line {document['line']}, column {document.get('column')})"
+        column = "" if document.get("column") is None else f", column {document['column']}"
+        text += f" (line {document['line']}{column})"
     if completed := document.get("completed"):
         text += f"\nTook effect before it: {'; '.join(map(str, completed))}"
     return text

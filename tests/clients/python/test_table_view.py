@@ -79,5 +79,6 @@ def test_values_that_look_like_errors_are_none() -> None:
 
 
 def test_a_problem_is_described_with_its_place_and_what_took_effect() -> None:
+    assert describe({"errorClass": "SqlSyntaxError", "detail": "bad", "line": 2}) == "SqlSyntaxError: bad (line 2)"
     text = describe({"errorClass": "SqlSyntaxError", "detail": "bad", "line": 2, "column": 3, "completed": ["SET 'a' = 'b'"]})
     assert text == "SqlSyntaxError: bad (line 2, column 3)\nTook effect before it: SET 'a' = 'b'"

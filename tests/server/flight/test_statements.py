@@ -323,6 +323,7 @@ def test_the_server_knows_itself_in_all_a_driver_may_ask(endpoint: Endpoint) -> 
         ("SELECT * FROM xyzzy", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.xyzzy does not exist\. \(line 1, column 15\)"),
         ("SELEC 1", ProgrammingError, r"INVALID_ARGUMENT.*SqlSyntaxError"),
         (" ", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
+        (f"SELECT {'(' * 3000}", ProgrammingError, r"nested too deeply\. \(line 1\)"),
         ("SELECT 1 + 1", OperationalError, r"Unavailable: There is no Spark"),
     ],
 )
