@@ -87,8 +87,9 @@ class LakeStreams(LakeBase):
             if may:
                 self._wait_beyond(table, known, seconds, stopping=stopping)
 
+    @asks_itself
     def wake_waiting(self) -> None:
-        """Let all who wait for snapshots, of whatever table, look whether they are to stop."""
+        """Let all who wait for snapshots, of whatever table, look whether they are to stop; it tells nobody anything."""
         self.catalog.notices.wake_all()
 
     def _wait_beyond(self, table: LakeTable, known: int, seconds: float, *, stopping: Callable[[], bool]) -> None:

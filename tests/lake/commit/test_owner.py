@@ -18,6 +18,7 @@ DELETES = {
     "lake/register/changed.py": "the hint of a snapshot that is set aside",
     "lake/register/upgrade.py": "schema files an earlier version put among rows",
     "lake/rewrite/expiry.py": "expired files",
+    "lake/rewrite/store_clock.py": "its own probe",
     "lake/tables/stale.py": "tags",
     "gateway/health.py": "its own probe",
     "jobs/runner.py": "checkpoints of jobs that are gone",
