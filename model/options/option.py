@@ -276,9 +276,7 @@ def number(*, at_least: float | None = None, at_most: float | None = None) -> Pa
             value = float(raw)
         except ValueError:
             raise ValueError("a number is expected") from None
-        if value != value:
-            raise ValueError("a number is expected")
-        if (at_least is not None and value < at_least) or (at_most is not None and value > at_most):
+        if (at_least is not None and value < at_least) or (at_most is not None and value > at_most) or value != value:
             raise ValueError(f"must be at least {at_least}" if at_most is None else f"must lie between {at_least} and {at_most}")
         return value
 

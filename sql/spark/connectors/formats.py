@@ -41,7 +41,7 @@ def decoded(column: str, side: Side, table: ConnectorTable) -> tuple[Column, Col
     ignoring = (side.option(table.options, "ignore-parse-errors") or "false").lower() == "true"
     options = {"mode": "PERMISSIVE" if ignoring else "FAILFAST"} | _text_options(side, table, reading=True)
     if side.format == "json":
-        sound = F.try_parse_json(text).isNotNull() if ignoring else None
+        sound = F.try_parse_json(text).isNotNull() & text.rlike(r"^\s*\{") if ignoring else None  # else it is a row of NULLs to Spark
         return json_values(text, schema, options, ignoring=ignoring), sound
     if not has_decimal(schema):
         return F.from_csv(text, _ddl(schema), options), None

@@ -120,6 +120,12 @@ def test_a_long_text_is_gone_through_once(spark: SparkSession) -> None:
     assert read(spark, "json", "id STRING, d DECIMAL(5, 1)", [text]) == [{"id": "12345e6789012345", "d": Decimal("2.0")}]
 
 
+def test_a_record_that_is_no_object_is_left_out_where_errors_are_ignored(spark: SparkSession) -> None:
+    """It was a row of NULLs, which Flink has none of."""
+    values = ['{"id": 1}', "[1]", "[]", "5", '"x"', "null", "{", "", ' \n {"id": "x"}']
+    assert read(spark, "json", "id INT", values, ", 'json.ignore-parse-errors' = 'true'") == [{"id": 1}, {"id": None}]
+
+
 @pytest.mark.parametrize("value", ["INT", "DECIMAL(4, 1)"])
 def test_of_a_key_that_an_object_has_twice_the_last_counts(spark: SparkSession, value: str) -> None:
     """As in Flink and in bodies of rows: Spark made a map with both."""

@@ -158,7 +158,7 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
         ("'compaction.small-file-ratio' = '5'", "a share of the whole"),
         ("'compaction.delete-ratio-threshold' = '7'", "a share of the whole"),
         ("'compaction.delete-ratio-threshold' = '-0.1'", "must be at least 0"),
-        ("'compaction.small-file-ratio' = 'NaN'", "a number is expected"),
+        ("'compaction.small-file-ratio' = 'NaN'", "must be at least 0"),
         ("'consumer-id' = ''", "a name is expected, which is not empty"),
         ("'tag.creation-period' = 'hourly', 'tag.creation-delay' = '1 h'", "shorter than the period"),
         ("'tag.creation-period-duration' = '0 s'", "shorter than the period"),
