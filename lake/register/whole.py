@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain
 
+from lake.register.looks.file_faults import fault_of_index_file
+from lake.register.looks.side_by_side import SideBySide
 from lake.tables.handle import LakeTable
 from model.damage import MISSING
 from model.errors import LakeError, TableDamaged
+from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
+from model.text.file_name import file_name
 from model.text.sql_text import literal
 from table.format.io.patience import carried
 from table.format.io.storage_errors import told_by_the_store
@@ -18,12 +24,17 @@ from table.format.store import TableFiles
 
 _THREADS = 8
 """Sizes asked for at once: each is a request where a store holds the files."""
+_DATA_THREADS = 32
+"""Of data files, which may be many."""
+_LISTED_FROM = 16
+"""A directory of so many files that are looked for is listed, which is a request for a thousand."""
 
 
-def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
+def require_whole(table: LakeTable, snapshot: Snapshot, *, data: bool = False) -> None:
     """Raise `TableDamaged` for a snapshot that nobody could read: a list or manifest of it is missing, cut off or none.
 
-    Nothing is taken from what this process remembers, which hides damage. Data files are not looked at.
+    Nothing is taken from what this process remembers, which hides damage. With ``data`` its data files and what tells their deleted rows
+    are there, too, of the size its manifests tell; that is for what takes later snapshots away.
     """
     files = table.files
     manifests = {name: size for path, size in _lists(snapshot) for name, size in _listed(table, snapshot, path, size)}
@@ -41,6 +52,60 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
         for name, problem in zip(manifests, pool.map(carried(look), manifests), strict=True):
             if problem is not None:
                 raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
+    if data:
+        _require_data(table.at(snapshot.schema_id), snapshot)
+
+
+def _require_data(table: LakeTable, snapshot: Snapshot) -> None:
+    """Raise `TableDamaged` for a data file that is missing or cut off, or an index file of deleted rows."""
+    files = table.files.apart()
+    sizes: dict[str, dict[str, int]] = {}
+    """Of files by their paths, by directory."""
+    for entry in files.live_entries(snapshot):
+        path = files.data_path(table.schema, entry)
+        sizes.setdefault(path.rpartition("/")[0], {})[path] = entry.file.file_size
+    looks = SideBySide(_DATA_THREADS)
+    wrong: Iterable[tuple[str, str] | None] = (fault for _, fault in looks.each(lambda one: _wrong_in(files, *one), sizes.items()))
+    if snapshot.index_manifest is not None:
+        records = files.index_manifest(snapshot.index_manifest)
+        wrong = chain(wrong, (fault for _, fault in looks.each(lambda record: fault_of_index_file(table, record, deep=False), records)))
+    file, problem = next((fault for fault in wrong if fault is not None), (None, ""))
+    if file is not None:
+        raise files.damaged(
+            file,
+            f"{problem}; nothing was changed, as later snapshots would be lost for one that cannot be read",
+            snapshot_id=snapshot.id,
+            way_out=_way_to_the_rest(table, snapshot),
+        )
+
+
+def _wrong_in(files: TableFiles, directory: str, sizes: Mapping[str, int]) -> tuple[str, str] | None:
+    """The first file of a directory that is not there, or of another size, with what is wrong with it."""
+    listed = {file_name(status.path): status.size for status in files.io.list(directory)} if len(sizes) >= _LISTED_FROM else {}
+    for path, expected_size in sizes.items():
+        if listed.get(file_name(path)) == expected_size:
+            continue
+        try:
+            size = files.io.size(path)  # whatever the listing had
+        except FileNotFoundError:
+            return path, MISSING
+        if size != expected_size:
+            return path, f"has {size:,} bytes where its manifest tells {expected_size:,}"
+    return None
+
+
+def _way_to_the_rest(table: LakeTable, snapshot: Snapshot) -> str | None:
+    """What makes what is left of an older snapshot the latest, and takes nothing away before that can be read."""
+    if table.identifier.branch != MAIN_BRANCH:
+        return None
+    name, branch = table.identifier.written(), replace(table.identifier, branch="rest").written()
+    calls = (
+        f"create_tag({literal(name)}, 'rest', {snapshot.id})",
+        f"create_branch({literal(name)}, 'rest', 'rest')",
+        f"remove_unexisting_files({literal(branch)}, dry_run => false)",
+        f"fast_forward({literal(name)}, 'rest')",
+    )
+    return f"{'; '.join(f'CALL sys.{call}' for call in calls)} go to what is left of the snapshot"
 
 
 def require_newest_readable(table: LakeTable) -> None:

@@ -368,10 +368,12 @@ def rollback(  # noqa: PLR0913 - the arguments of a statement
 ) -> Removed:
     """Make a snapshot, or one that only a tag has kept, the latest again, once under a claim.
 
-    Later snapshots and their tags go, and the files only they had. Raises `StaleRollback` where the latest is not the one expected.
+    Later snapshots and their tags go, and the files only they had. Raises `StaleRollback` where the latest is not the one expected, or
+    `TableDamaged` where files of the snapshot are missing or cut off.
     """
     _may(lake, table)
     if dry_run:
+        require_whole(table, to, data=True)
         tags = tags_of(lake, table)
         removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
         later = [entry.name for entry in tags if entry.snapshot.id > to.id]

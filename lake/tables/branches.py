@@ -326,7 +326,7 @@ class Branches:
     def _require_whole(self, branch: LakeTable, newest: SnapshotRow) -> None:
         """Raise `TableDamaged` for a snapshot that nobody could read, `ChangedMeanwhile` for one that is not the branch's any more."""
         try:
-            require_whole(branch, Snapshot.from_json(newest.body))
+            require_whole(branch, Snapshot.from_json(newest.body), data=True)
         except TableDamaged:
             with self._catalog.reading() as tx:
                 row = tx.snapshots.latest(branch.table_id, branch.identifier.branch)

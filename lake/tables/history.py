@@ -141,7 +141,7 @@ class History:
         branch = table.identifier.branch
         require_table_writable(table.files)
         if tag is not None:
-            self._tags.require_whole(table, tag)
+            self._tags.require_whole(table, tag, data=True)
             with self._catalog.reading() as tx:
                 is_expired = tx.snapshots.get(table.table_id, branch, int(tag.snapshot["id"])) is None
             if is_expired:
@@ -275,7 +275,7 @@ class History:
     def _require_whole(self, table: LakeTable, row: SnapshotRow) -> None:
         """Raise `TableDamaged` for a snapshot that nobody could read, `ChangedMeanwhile` for one that went while it was looked at."""
         try:
-            require_whole(table, Snapshot.from_json(row.body))
+            require_whole(table, Snapshot.from_json(row.body), data=True)
         except TableDamaged:
             with self._catalog.reading() as tx:
                 if tx.snapshots.by_uuid(table.table_id, row.snapshot_uuid, table.identifier.branch) is None:

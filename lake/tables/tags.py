@@ -323,10 +323,10 @@ class Tags:
             raise TagNotExist(name, str(table.identifier))
         return row
 
-    def require_whole(self, table: LakeTable, tag: TagRow) -> None:
-        """Raise `TableDamaged` for a tag that nobody could read, and what `require_same` raises where it is another by now."""
+    def require_whole(self, table: LakeTable, tag: TagRow, *, data: bool = False) -> None:
+        """Raise what `require_whole` raises for a tag's snapshot, and what `require_same` raises where it is another by now."""
         try:
-            require_whole(table, Snapshot.from_json(tag.snapshot))
+            require_whole(table, Snapshot.from_json(tag.snapshot), data=data)
         except TableDamaged:
             with self._catalog.reading() as tx:
                 require_same(tx, table, tag)

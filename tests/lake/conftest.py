@@ -1,4 +1,4 @@
-"""Commits of these tests name data files nobody wrote; they are made, empty, at the moment they are flushed."""
+"""Commits of these tests name data files nobody wrote; they are made, of the one byte they tell, at the moment they are flushed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flush_made(io: LocalFileIO, paths: Collection[str]) -> None:
     for path in map(Path, paths):
         if "bucket-" in path.parent.name and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.write_bytes(b"x")
     _flush(io, paths)
 
 

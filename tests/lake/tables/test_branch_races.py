@@ -358,10 +358,10 @@ def test_a_snapshot_that_expires_while_it_is_looked_at_is_no_damage(lake: Lake, 
         append(lake, table, [number])
     looked = require_whole
 
-    def late(*asked: Any) -> None:
+    def late(*asked: Any, **how: Any) -> None:
         monkeypatch.undo()
         expire_snapshots(lake, lake.open(T), EVERYTHING)
-        looked(*asked)
+        looked(*asked, **how)
 
     monkeypatch.setattr("lake.tables.history.require_whole", late)
     with pytest.raises(ChangedMeanwhile):
