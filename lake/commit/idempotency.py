@@ -6,21 +6,19 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.commits.idempotency import KEPT, LEASE, Key, Taken, work_of
+from catalog.commits.idempotency import LEASE, Key, Taken, work_of
 from catalog.records import IdempotencyRow
 from lake.clock import Clock
 from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
 from model.repeats import REPEATS
-from model.snapshot import ANSWERS, Snapshot
-from table.format.json_document import parse_json
 
 _log = logging.getLogger(__name__)
 _DOUBT_SECONDS = 1.0
@@ -266,19 +264,6 @@ class Idempotency:
         """Stop the thread; claims still held run out."""
         self._stop.set()
         self._woken.set()
-
-
-def register_answers(tx: CatalogTransaction, snapshots: Iterable[Snapshot]) -> None:
-    """Let what was answered under a key be known of snapshots that the catalog did not have: a repeat would write their rows again."""
-    for snapshot in snapshots:
-        try:
-            answers = parse_json(snapshot.properties[ANSWERS].encode())
-        except (KeyError, ValueError):
-            continue
-        now = time.time_ns() // 1_000_000
-        is_kept = now - snapshot.time_millis < KEPT.total_seconds() * 1000
-        if is_kept and isinstance(answers, dict) and all(isinstance(answer, dict) for answer in answers.values()):
-            tx.idempotency.register(answers, at_millis=min(snapshot.time_millis, now))
 
 
 def _told(claim: IdempotencyClaim, row: IdempotencyRow) -> Replay:

@@ -19,7 +19,6 @@ from lake.access.rules import require_columns_kept
 from lake.commit.ahead import ahead_of, later_schemas
 from lake.commit.claims import claimed_in
 from lake.commit.decided import follow
-from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_files, changed_tags, missing_files, put_anew, put_aside, put_back
 from lake.register.foreign_tables import StoredBranch, check_schemas
@@ -27,6 +26,7 @@ from lake.register.looks.repair_plan import Plan, other_line, plan_of
 from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
 from lake.register.readable_line import read_snapshot
+from lake.register.restored.known_answers import register_answers
 from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
@@ -159,9 +159,9 @@ def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Fil
             for stored in state.branches:
                 tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
                 stored.put(tx, table.table_id)
-                register_answers(tx, stored.snapshots)
+                register_answers(tx, files.io, stored.files.layout, stored.snapshots)
             _register(tx, table, state.plan, state.history)
-            register_answers(tx, state.plan.registered)
+            register_answers(tx, files.io, files.layout, state.plan.registered)
             lowered = lower_consumers(tx, table, _lost(state.plan, state.history), filed)
             _clear_mark(tx, table, row.diverged_at)
     return state, lowered
