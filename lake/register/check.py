@@ -11,7 +11,7 @@ from typing import Any
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
 from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
-from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, indexes_of, out_of_turn, shown
+from lake.register.looks.file_faults import decoded, deep_fault, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
 from lake.register.looks.in_catalog import BranchMetadata
 from lake.register.looks.needed import Line, NeededByLine, Wanted, goes_on_from
 from lake.register.looks.side_by_side import SideBySide
@@ -383,8 +383,10 @@ class TableCheck:
         try:
             if not self._deep:
                 return fault_of_entry(table, entry, deep=False) or index_fault(table, entry, None)
-            compared = indexes_of(table, entry) if indexes else ComparedIndexes(None, None)
-            return fault_of_entry(table, entry, deep=True, shown=compared.look) or index_fault(table, entry, compared)
+            if not indexes:
+                compared = ComparedIndexes(None, None)
+                return fault_of_entry(table, entry, deep=True, shown=compared.look) or index_fault(table, entry, compared)
+            return deep_fault(table, entry)
         except Unavailable as problem:
             if problem.place is not None and not told_by_the_store(problem):  # of this file alone: a decoder that did not come to its end
                 return problem.place, f"could not be looked at: {problem.message}"

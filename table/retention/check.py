@@ -36,6 +36,8 @@ _MOST_QUICK_BYTES = 1 << 20
 _long_footers = BoundedSemaphore(4)
 """Of longer footers than most so many are decoded at a time where files are only looked at: each takes up to eighty times its bytes."""
 _ORC_TAIL_BYTES = 4
+_AT_ONCE_BYTES = 1 << 20
+"""A store gives so much in one request faster than some columns of it in several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,8 @@ def _rows_of_all(
 def _counted_orc(
     io: FileIO, expected: ExpectedFile, head: OrcHead, shown: Callable[[pa.RecordBatch], None], columns: Sequence[str] | None = None
 ) -> int:
-    batches = (batch for part in orc_parts(io, expected.path, columns) for batch in part.batches)
+    at_once = columns is not None and expected.size <= _AT_ONCE_BYTES
+    batches = (batch for part in orc_parts(io, expected.path, columns, at_once=at_once) for batch in part.batches)
     try:
         return _counted(expected, head.schema, batches, shown, columns)
     except (pa.ArrowException, ValueError) as problem:

@@ -23,6 +23,7 @@ from table.index.container import SUFFIX
 from table.index.owner import is_anothers
 from table.index.skip import beside_path, embedded_index, index_beside
 from table.retention.check import ExpectedFile, fault_of
+from table.scan.checks.partition_rows import PartitionRows
 
 T = TypeVar("T")
 
@@ -115,6 +116,31 @@ def index_fault(table: LakeTable, entry: ManifestEntry, compared: ComparedIndexe
             raise
         return entry.file.file_name, problem.message
     return None
+
+
+def deep_fault(table: LakeTable, entry: ManifestEntry) -> tuple[str, str] | None:
+    """What is wrong with a data file, all of it read, with its indexes or with the partition that its rows tell.
+
+    Raises what `fault_of_entry` raises. By the last two no row is lost, and their files stay when others are removed.
+    """
+    indexes, own = indexes_of(table, entry), _partition_rows(table, entry)
+
+    def look(batch: pa.RecordBatch) -> None:
+        indexes.look(batch)
+        own.look(batch)
+
+    fault = fault_of_entry(table, entry, deep=True, shown=look) or index_fault(table, entry, indexes)
+    if fault is None and (problem := own.fault()) is not None:
+        return table.files.data_path(table.schema, entry), problem
+    return fault
+
+
+def _partition_rows(table: LakeTable, entry: ManifestEntry) -> PartitionRows:
+    with contextlib.suppress(LakeError):  # a schema that is not there is told with the file
+        schema = table.schema_at(entry.file.schema_id)
+        if entry.file.external_path is None:
+            return PartitionRows(schema, binary_row.decode([field.type for field in table.schema.partition_fields], entry.partition))
+    return PartitionRows(table.schema, ())
 
 
 def shown(schema: Schema, entry: ManifestEntry) -> str:

@@ -28,6 +28,7 @@ from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer
 from table.scan.checks.checksums import recorded
 from table.scan.checks.looks import KeptLooks, Look
 from table.scan.checks.orc_times import columns_before_1970, not_for_spark
+from table.scan.checks.partition_rows import PartitionRows
 from table.scan.checks.statistics import holds_other_partition
 from table.scan.planning.plan import PlannedFile
 
@@ -59,7 +60,7 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
     """What is known of each file; raises `TableDamaged` for a damaged one.
 
     Avro is taken for sound, which is read here. Stores keep checksums of what they hold, and to ask whether an object is another by now
-    is a request each: there the end of each file is looked at once, and of ORC the times that Spark may not read.
+    is a request each: there the end of each file is looked at once, and of ORC partition columns and the times that Spark may not read.
     """
     known = [_IN_SPARK] * len(planned)
     unseen: list[tuple[bytes, int]] = []
@@ -125,16 +126,25 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         footers: list[pq.FileMetaData] = []
         heads: list[OrcHead] = []
         ours_alone: list[bool] = []
+        own = PartitionRows(schemas[planned.file.schema_id], planned.partition if planned.file.external_path is None else ())
         left_out = False
+
+        def shown(batch: pa.RecordBatch) -> None:
+            ours_alone.append(not_for_spark(batch))
+            own.look(batch)
+
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
-            fault, left_out = _orc_of_store(files, expected, budget, heads.append, lambda batch: ours_alone.append(not_for_spark(batch)))
+            fault, left_out = _orc_of_store(files, expected, budget, heads.append, shown)
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
-            fault = bytes_fault_of(files.io, expected, checksum)
+            fault = bytes_fault_of(files.io, expected, checksum) or orc_columns_fault(
+                files.io, expected, lambda head: _own_partition_columns(expected, head), own.look
+            )
         else:
-            fault = fault_of(files.io, expected, deep=True, shown=lambda batch: ours_alone.append(not_for_spark(batch)))
+            fault = fault_of(files.io, expected, deep=True, shown=shown)
         known = _of_footer(footers[0]) if footers else _IN_SPARK
+        ours_alone.append(own.other is not None)
         if fault is None and (left_out or any(ours_alone) or _tells_no_partition(files, expected, planned.partition, footers, heads)):
             known = _READ_HERE
         if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have enough left for it
@@ -175,7 +185,8 @@ def _orc_of_store(
 ) -> tuple[str | None, bool]:
     """What is wrong with an ORC file of a store by its end, and whether the budget is too small to look at times that Spark may not read.
 
-    ``read`` is shown the end, and ``shown`` the times that the budget allows. Files of Java, and files written here, hold none.
+    ``read`` is shown the end, and ``shown`` partition columns, and the times that the budget allows. Files of Java, and files written here,
+    hold none that Spark may not read.
     """
     left_out = False
 
@@ -184,13 +195,22 @@ def _orc_of_store(
         read(head)
         assert expected.file is not None
         assert expected.schema is not None
+        keys = _own_partition_columns(expected, head)  # constants, which are a few bytes of each stripe
         times = [] if head.by_java else columns_before_1970(expected.file, expected.schema)
         if not times or recorded(files.io, expected.path, expected.file) is not None:
-            return ()
+            return keys
         left_out = not budget.take(expected.size)
-        return () if left_out else times
+        return keys if left_out else [*times, *(key for key in keys if key not in times)]
 
     return orc_columns_fault(files.io, expected, columns, shown), left_out
+
+
+def _own_partition_columns(expected: ExpectedFile, head: OrcHead) -> Sequence[str]:
+    """The partition columns that a file has itself; what was taken over where it lies is read by the names of its directories."""
+    assert expected.file is not None
+    assert expected.schema is not None
+    keys = expected.schema.partition_keys if expected.file.external_path is None else ()
+    return [key for key in keys if key in head.schema.names]
 
 
 def _tells_no_partition(
@@ -201,6 +221,8 @@ def _tells_no_partition(
     heads: Sequence[OrcHead],
 ) -> bool:
     """Whether a file leaves partition columns to its manifest, or has other values there, as far as a footer of Parquet tells.
+
+    Of ORC, whose end tells no values, rows are looked at (`PartitionRows`).
 
     Spark does not read the manifest, whose partition counts: it would show NULL, or what the file has. The file's end is read where neither
     a footer nor a head of it was. What was taken over where it lies is read by the names of its directories.

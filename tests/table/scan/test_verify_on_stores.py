@@ -75,10 +75,10 @@ def test_an_object_is_looked_at_once(bucket: Bucket, s3_proxy: Proxy, monkeypatc
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])
-def test_an_object_in_a_partition_takes_no_request_more(
+def test_an_object_in_a_partition_takes_no_request_more_but_two_of_orc(
     bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
-    """The end of an ORC file was read a second time, for the names of its columns."""
+    """For the values of its partition columns, of which the end of an ORC file tells nothing here."""
 
     def requests(*keys: str) -> int:
         files, schema, planned = written(bucket, s3_proxy, monkeypatch, 1, format_, keys)
@@ -86,7 +86,7 @@ def test_an_object_in_a_partition_takes_no_request_more(
         files.io.delete_tree(files.location)
         return len([request for request in of_data(s3_proxy) if request.startswith(("GET", "HEAD"))])
 
-    assert requests() == requests("p") > 0
+    assert requests() == requests("p") - (2 if format_ == "orc" else 0) > 0
 
 
 def test_another_file_in_an_objects_place_is_told(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
