@@ -146,14 +146,23 @@ def _put(path: Path) -> None:
 def _running(cluster: Path, binaries: Path, place: Path, hba: Path, runner: Mapping[str, Any]) -> Iterator[str]:
     """The cluster, started where only we reach it; stopped cleanly when the block ends."""
     ctl = [str(binaries / "pg_ctl"), "-D", str(cluster), "-w", "-t", "600"]
-    with contextlib.suppress(Unavailable):  # one that a killed server left running
-        _run([*ctl, "-m", "fast", "stop"], runner)
+    stop = [*ctl, "-m", "fast", "stop"]
     options = f"-h '' -k {place} -c hba_file={hba} -c archive_mode=off"
-    _run([*ctl, "-l", str(place / "log"), "-o", options, "start"], runner)
+    start = [*ctl, "-l", str(place / "log"), "-o", options, "start"]
+    with contextlib.suppress(Unavailable):  # one that a killed server left running
+        _run(stop, runner)
+    try:
+        _run(start, runner)
+    except Unavailable as problem:
+        try:  # what such a server had begun to start may be up only by now
+            _run(stop, runner)
+        except Unavailable:
+            raise problem from None
+        _run(start, runner)
     try:
         yield f"postgresql://postgres@/{_DATABASE}?host={quote(str(place), safe='')}"
     finally:
-        _run([*ctl, "-m", "fast", "stop"], runner)
+        _run(stop, runner)
 
 
 def _run(command: list[str], runner: Mapping[str, Any]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -73,3 +77,27 @@ def test_what_fails_leaves_the_old_one_as_it_was(old_cluster: Path, monkeypatch:
     monkeypatch.setattr(embedded, "binaries_by_version", lambda root: {})
     with pytest.raises(Unavailable, match="sluice backup"):
         EmbeddedPostgres(old_cluster).start()
+
+
+@pytest.mark.slow
+def test_one_that_a_killed_server_had_begun_to_start_is_ended(old_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `pg_ctl` goes on: the Postgres that it starts is up after the next start has looked for one."""
+    run = postgres_upgrade._run
+
+    def later(command: list[str], runner: Mapping[str, Any]) -> None:
+        if command[-1] == "start":
+            monkeypatch.setattr(postgres_upgrade, "_run", run)
+            run([word.replace(str(Path(command[7]).parent), str(socket)) for word in command], runner)
+        run(command, runner)
+
+    socket = Path(tempfile.mkdtemp(prefix="k"))
+    socket.chmod(0o777)
+    (socket / "hba.conf").write_text(postgres_upgrade._LOCAL_ONLY)
+    monkeypatch.setattr(postgres_upgrade, "_run", later)
+    postgres = EmbeddedPostgres(old_cluster)
+    try:
+        assert kept_row(postgres.start())[1]
+    finally:
+        postgres.stop()
+        shutil.rmtree(socket)
+    assert postgres_upgrade._run is run
