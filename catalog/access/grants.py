@@ -103,6 +103,13 @@ class GrantRepository:
         )
         return [grant for grant in grants if grant.resource.name == resource.name]
 
+    def of_objects(self, type_: ResourceType, database: str, name: str | None, principals: Iterable[str]) -> list[Grant]:
+        """The grants of any of these on the views or functions of a database, or on one of them."""
+        condition: LiteralString = (
+            " AND g.resource_type = %s AND g.database = %s AND (%s::text IS NULL OR g.object = %s) AND g.principal = ANY(%s)"
+        )
+        return self._read(condition, type_.value, database, name, name, list(principals))
+
     def of_columns(self, table_id: UUID) -> list[Grant]:
         """The grants on columns of a table."""
         return self._read(" AND g.table_id = %s AND g.resource_type = %s", table_id, ResourceType.COLUMN.value)

@@ -56,26 +56,27 @@ class _Named:
 
     def names(self, database: str, wanted: Slice = EVERYTHING) -> list[str]:
         """The names of those in a database that the caller may see or list, in order; raises `DatabaseNotExist`."""
-        return [row.name for row in self._page(database, wanted, self._caller.lists)]
+        return [row.name for row in self._page(database, wanted, Caller.lists)]
 
     def describe_all(self, database: str, wanted: Slice = EVERYTHING) -> list[NamedRow]:
         """Those of a database that the caller may do something with, by name; raises `DatabaseNotExist`."""
-        return self._page(database, wanted, self._caller.sees)
+        return self._page(database, wanted, Caller.sees)
 
-    def _page(self, database: str, wanted: Slice, shows: Callable[[Resource], bool]) -> list[NamedRow]:
+    def _page(self, database: str, wanted: Slice, shows: Callable[[Caller, Resource], bool]) -> list[NamedRow]:
         self._caller.require_sight_of_database(database)
         with self._catalog.reading() as tx:
             repository = self._of(tx)
             rows = seen(
                 lambda part: repository.page(database, part),
                 lambda row: row.name,
-                lambda name: shows(named_resource(self._type, database, name)),
+                lambda name: shows(self._caller, named_resource(self._type, database, name)),
                 wanted,
                 all_=self._caller.administrator,
             )
             if not rows:
                 tx.databases.get(database)
-            return rows
+            now = self._caller_now(tx, database)
+            return [row for row in rows if now is self._caller or shows(now, named_resource(self._type, database, row.name))]
 
     def everywhere(self, *, databases: str | None, names: str | None, after: Pair | None, limit: int) -> list[Pair]:
         """Database and name of those in all databases that the caller may see."""
@@ -93,7 +94,9 @@ class _Named:
         """The one of that name; raises what says that there is none."""
         with self._catalog.reading() as tx:
             row = self._of(tx).find(name.database, name.object_name)
-        self._see(name)
+            now = self._caller_now(tx, name.database, name.object_name)
+        if not now.sees(named_resource(self._type, name.database, name.object_name)):
+            raise Forbidden(f"{now.principal} may not do this: nothing is granted on {self._type.lower()} {name} to it.")
         if row is None:
             raise self._none(name)
         return row
@@ -103,14 +106,31 @@ class _Named:
         self._require(Access.DROP, name)
         self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            if self._of(tx).lock(name.database, name.object_name) is not None:
+                self._require_now(tx, Access.DROP, name)
             if not self._of(tx).drop(name.database, name.object_name) and not if_exists:
                 raise self._none(name)
             tx.grants.forget_object(self._type, name.database, name.object_name)
         self._access.forget()
 
-    def _see(self, name: Identifier) -> None:
-        if not self._caller.sees(named_resource(self._type, name.database, name.object_name)):
-            raise Forbidden(f"{self._caller.principal} may not do this: nothing is granted on {self._type.lower()} {name} to it.")
+    def _caller_now(self, tx: CatalogTransaction, database: str, name: str | None = None) -> Caller:
+        """The caller with its present rights on those of a database, or on one of them, which was read before.
+
+        What is remembered of a caller may be about another of the name, that was dropped or renamed at another server since.
+        """
+        caller = self._caller
+        others = tuple(grant for grant in caller.grants if not self._is_on(grant.resource, database, name))
+        if caller.administrator or len(others) == len(caller.grants):
+            return caller
+        return dataclasses.replace(caller, grants=(*others, *tx.grants.of_objects(self._type, database, name, caller.names)))
+
+    def _is_on(self, resource: Resource, database: str, name: str | None) -> bool:
+        return resource.type is self._type and resource.database == database and name in (None, resource.name)
+
+    def _require_now(self, tx: CatalogTransaction, access: Access, name: Identifier) -> None:
+        """`_require` of one that is held."""
+        now = self._caller_now(tx, name.database, name.object_name)
+        now.require(access, named_resource(self._type, name.database, name.object_name))
 
     def _require(self, access: Access, name: Identifier) -> None:
         self._caller.require(access, named_resource(self._type, name.database, name.object_name))
@@ -140,9 +160,11 @@ class Views(_Named):
 
     def readable(self, names: Sequence[Pair]) -> dict[Pair, View]:
         """`find_all` for a query; raises `Forbidden` for a view the caller may not read. The tables behind it are checked by themselves."""
-        views = self.find_all(names)
-        for database, name in views:
-            self._caller.require(Access.SELECT, named_resource(self._type, database, name))
+        with self._catalog.reading() as tx:
+            views = views_among(tx, names)
+            for database, name in views:
+                now = self._caller_now(tx, database, name)
+                now.require(Access.SELECT, named_resource(self._type, database, name))
         return views
 
     def create(
@@ -163,7 +185,7 @@ class Views(_Named):
             view = dataclasses.replace(view, options=unmasked(view.options, old.options if old is not None else {}))
             if present is not None:
                 if replace:
-                    self._require(Access.ALTER, name)
+                    self._require_now(tx, Access.ALTER, name)
                     tx.views.replace(present.id, view.to_json(), by=self._caller.principal)
                     return True
                 if if_not_exists:
@@ -181,6 +203,7 @@ class Views(_Named):
             row = tx.views.lock(name.database, name.object_name)
             if row is None:
                 raise ViewNotExist(str(name))
+            self._require_now(tx, Access.ALTER, name)
             old = View.from_json(row.body)
             new = change_view(old, changes, name=str(name))
             check_option_lengths({key: value for key, value in new.options.items() if old.options.get(key) != value})
@@ -202,6 +225,7 @@ class Views(_Named):
             row = tx.views.lock(source.database, source.object_name)
             if row is None:
                 raise ViewNotExist(str(source))
+            self._require_now(tx, Access.ALTER, source)
             if tx.tables.find(target) is not None:
                 raise TableAlreadyExist(str(target))
             tx.views.rename(row.id, target.database, target.object_name)
@@ -243,6 +267,7 @@ class Functions(_Named):
             row = tx.functions.lock(name.database, name.object_name)
             if row is None:
                 raise FunctionNotExist(str(name))
+            self._require_now(tx, Access.ALTER, name)
             body = change_function(row.body, changes, name=str(name))
             _check_function(name, body, row.body)
             tx.functions.replace(row.id, body, by=self._caller.principal)

@@ -16,10 +16,12 @@ from lake import Lake
 from lake.access.callers import Identity
 from lake.access.guard import RenamedMeanwhile
 from lake.inspect import browse
-from model.access import Access, Grant, Policy, database_resource, table_resource
+from model.access import Access, Grant, Policy, Resource, ResourceType, database_resource, table_resource
 from model.errors import Forbidden, NotAuthorized, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import SetOption
+from model.schema.types import Field, IntType
+from model.view import UpdateViewComment, View
 from tests.lake.access.test_access import as_user, give, user
 from tests.lake.test_commit import append, names
 from tests.lake.test_guesses import client_commit
@@ -133,6 +135,45 @@ def test_a_table_that_is_made_anew_is_its_makers(lake: Lake, other: Lake) -> Non
         as_user(first, secret).create_table(MINE, schema)
         as_user(second, secret).open_to_write(MINE)
         as_user(second, secret).drop_table(MINE)
+
+
+VIEW = Identifier("default", "v")
+_HER_VIEW = Resource(type=ResourceType.VIEW, database="default", name="v")
+
+
+def view(query: str) -> View:
+    return View(fields=(Field(id=0, name="id", type=IntType()),), query=query)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        lambda hers: hers.views.get(VIEW),
+        lambda hers: hers.views.readable([("default", "v")]),
+        lambda hers: hers.views.drop(VIEW),
+        lambda hers: hers.views.alter(VIEW, [UpdateViewComment(comment="hers")]),
+        lambda hers: hers.views.rename(VIEW, FREE),
+        lambda hers: hers.views.create(VIEW, view("SELECT 3"), replace=True),
+    ],
+)
+@pytest.mark.parametrize("by", ["drop", "rename"])
+def test_a_view_of_a_name_that_another_had_is_not_its_readers(lake: Lake, other: Lake, by: str, done: Callable[[Lake], object]) -> None:
+    secret = user(lake, "ada")
+    lake.views.create(VIEW, view("SELECT 1"))
+    for access in (Access.SELECT, Access.ALTER, Access.DROP):
+        give(lake, access, _HER_VIEW, "ada")
+    give(lake, Access.CREATEVIEW, database_resource("default"), "ada")
+    hers = as_user(other, secret)
+    assert hers.views.readable([("default", "v")]).keys() == {("default", "v")}
+    if by == "drop":
+        lake.views.drop(VIEW)
+    else:
+        lake.views.rename(VIEW, FREE)
+    lake.views.create(VIEW, view("SELECT 2"))
+    with pytest.raises(Forbidden):
+        done(hers)
+    assert [row.name for row in hers.views.describe_all("default") if row.name == "v"] == []
+    assert lake.views.get(VIEW).body["query"] == "SELECT 2"
 
 
 def test_lists_are_not_for_those_of_whom_an_issuers_word_is_over(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
