@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -81,7 +82,10 @@ def _require_data(table: LakeTable, snapshot: Snapshot) -> None:
 
 def _wrong_in(files: TableFiles, directory: str, sizes: Mapping[str, int]) -> tuple[str, str] | None:
     """The first file of a directory that is not there, or of another size, with what is wrong with it."""
-    listed = {file_name(status.path): status.size for status in files.io.list(directory)} if len(sizes) >= _LISTED_FROM else {}
+    listed: dict[str, int] = {}
+    if len(sizes) >= _LISTED_FROM:
+        with contextlib.suppress(TableDamaged):  # a place that was recorded for the table may be one that is not listed
+            listed = {file_name(status.path): status.size for status in files.io.list(directory)}
     for path, expected_size in sizes.items():
         if listed.get(file_name(path)) == expected_size:
             continue
