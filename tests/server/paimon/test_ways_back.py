@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,3 +126,17 @@ def test_a_tag_that_became_another_snapshots_meanwhile_is_for_the_client_to_repe
     assert rest.call("GET", "databases/d/tables/r/branches").get_json() == {"branches": []}
     assert rest.call(*asked).status_code == 200
     assert gateway.run("SELECT id FROM d.`r$branch_b`").collect() == [(1,), (2,)]
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("instant", [{"type": "snapshot", "snapshotId": 1}, {"type": "tag", "tagName": "one"}])
+def test_a_rollback_to_rows_that_are_lost_is_refused(rest: Rest, gateway: Gateway, warehouse: Path, instant: dict[str, Any]) -> None:
+    for text in ("CREATE TABLE d.r (id INT, x INT)", "INSERT INTO d.r VALUES (1, 10)", "CALL sys.create_tag('d.r', 'one')"):
+        gateway.run(text).close()
+    (lost,) = (warehouse / "d.db/r/bucket-0").glob("*.parquet")
+    gateway.run("TRUNCATE TABLE d.r").close()
+    gateway.run("INSERT INTO d.r VALUES (2, 20)").close()
+    lost.unlink()
+    answer = rest.call("POST", "databases/d/tables/r/rollback", {"instant": instant})
+    assert (answer.status_code, lost.name in answer.get_json()["message"]) == (500, True)
+    assert rows(gateway) == [(2, 20)]
