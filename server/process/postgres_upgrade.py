@@ -47,8 +47,9 @@ def binaries_by_version(root: Path) -> dict[str, Path]:
 
 def finish_upgrade(directory: Path) -> None:
     """Put a whole new cluster in place, where an upgrade was cut off after the old one was moved aside."""
-    fresh = _fresh(directory)
-    _dump_of(directory).unlink(missing_ok=True)
+    fresh, dump = _fresh(directory), _dump_of(directory)
+    if dump.is_file():
+        dump.unlink()
     if not directory.exists() and (fresh / WHOLE).exists():
         fresh.rename(directory)
 
@@ -115,8 +116,11 @@ def _fresh(directory: Path) -> Path:
 
 
 def _dump_of(directory: Path) -> Path:
-    """With the data, and not among what is temporary: it holds the whole catalog, and a killed server leaves it."""
-    return directory.with_name(f"{directory.name}.dump")
+    """With the data, and not among what is temporary: it holds the whole catalog, and a killed server leaves it.
+
+    Whatever has its name is removed, so it is none that an operator's own dump would have.
+    """
+    return directory.with_name(f"{directory.name}.upgrading.dump")
 
 
 def _make_private(dump: Path, runner: Mapping[str, Any]) -> None:

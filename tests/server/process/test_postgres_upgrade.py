@@ -101,3 +101,20 @@ def test_one_that_a_killed_server_had_begun_to_start_is_ended(old_cluster: Path,
         postgres.stop()
         shutil.rmtree(socket)
     assert postgres_upgrade._run is run
+
+
+def test_an_operators_own_dump_is_left_alone(tmp_path: Path) -> None:
+    """At each start, whether there is anything to be upgraded or not."""
+    cluster, own, ours = tmp_path / "postgres", tmp_path / "postgres.dump", tmp_path / "postgres.upgrading.dump"
+    own.write_bytes(b"mine")
+    ours.write_bytes(b"of a killed server")
+    postgres_upgrade.finish_upgrade(cluster)
+    assert own.read_bytes() == b"mine"
+    assert not ours.exists()
+    for place in (own, ours):
+        place.unlink(missing_ok=True)
+        place.mkdir()
+        (place / "toc.dat").touch()
+    postgres_upgrade.finish_upgrade(cluster)
+    assert (own / "toc.dat").exists()
+    assert (ours / "toc.dat").exists()
