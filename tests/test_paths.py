@@ -48,6 +48,7 @@ OPENING = {
     "server/commands/replaced_rights.py": "a file beside a backup",
     "server/process/postgres.py": "the embedded Postgres",
     "server/process/postgres_upgrade.py": "the embedded Postgres",
+    "server/process/postmaster.py": "the embedded Postgres",
 }
 NORMALIZING = {
     "server/commands/command_line.py": "files the operator names",
@@ -64,6 +65,7 @@ JOINING = {
     "server/process/postgres.py": "the embedded Postgres",
     "server/process/postgres_space.py": "the embedded Postgres",
     "server/process/postgres_upgrade.py": "the embedded Postgres",
+    "server/process/postmaster.py": "the embedded Postgres",
     "server/settings/settings.py": "the data directory",
     "sql/spark/driver/class_archive.py": "the server's own archives of classes",
     "sql/spark/driver/jvm.py": "the JVM's own directory",

@@ -31,6 +31,7 @@ from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
 from server.process.postgres_space import WAL_SEGMENT_BYTES, wal_settings
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
+from server.process.postmaster import left_of, pid_is_alive, pid_lines, running_postmaster
 from workers.launch import environment_without_credentials, launch
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class EmbeddedPostgres:
 
     def problem(self) -> str | None:
         """Why it is away, in words for any user: without paths of this machine; None where nobody said."""
-        if not _pid_is_alive(self._directory):
+        if not pid_is_alive(self._directory):
             if self._not_launched is not None:
                 return f"it cannot be launched: {self._not_launched.strerror}"
             if self._disk_full() and last_problem(self._log) is None:
@@ -144,7 +145,7 @@ class EmbeddedPostgres:
                 _log.exception("Postgres does not come back, the next attempt is in %d s", pause)
 
     def _wait_for_its_end(self) -> None:
-        postmaster = _running(self._directory)
+        postmaster = running_postmaster(self._directory)
         if postmaster is not None:
             with contextlib.suppress(psutil.Error):
                 postmaster.wait()
@@ -158,7 +159,7 @@ class EmbeddedPostgres:
             self._stop()
 
     def _stop(self) -> None:
-        postmaster = None if self._guard is None else _running(self._directory) or self._postmaster
+        postmaster = None if self._guard is None else running_postmaster(self._directory) or self._postmaster
         if postmaster is not None:
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, without a checkpoint, by force
                 with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
@@ -166,7 +167,7 @@ class EmbeddedPostgres:
                     postmaster.wait(STOP_SECONDS)
                 if not postmaster.is_running():
                     break
-            psutil.wait_procs(_left_of(self._directory), STOP_SECONDS)
+            psutil.wait_procs(left_of(self._directory), STOP_SECONDS)
         if self._child is not None:
             self._child.wait()
         with contextlib.suppress(OSError):
@@ -225,7 +226,7 @@ class EmbeddedPostgres:
 
     def _started(self, until: float) -> str | None:
         """The directory of its socket once it is ready; None where it ended instead."""
-        running = _running(self._directory)
+        running = running_postmaster(self._directory)
         if running is None:
             self._child = self._launch()
             running = psutil.Process(self._child.pid)
@@ -236,7 +237,7 @@ class EmbeddedPostgres:
         while running.is_running() and time.monotonic() < until and not self._stopping.is_set():
             if self._child is not None and self._child.poll() is not None:
                 return None
-            lines = _pid_lines(self._directory)
+            lines = pid_lines(self._directory)
             if len(lines) >= 8 and lines[0].strip() == str(running.pid) and lines[7].strip() == "ready":
                 return lines[4]
             time.sleep(_LOOK_SECONDS)
@@ -287,7 +288,7 @@ class EmbeddedPostgres:
 def running_dsn(data: Path) -> str | None:
     """DSN of the Postgres that a server runs in a data directory now; None where none does."""
     directory = data / "postgres"
-    running, lines = _running(directory), _pid_lines(directory)
+    running, lines = running_postmaster(directory), pid_lines(directory)
     if running is None or len(lines) < 8 or lines[0].strip() != str(running.pid) or lines[7].strip() != "ready":
         return None
     return _dsn(lines[4])
@@ -323,46 +324,3 @@ def _allow(path: Path, bits: int) -> None:
     mode = path.stat().st_mode
     if mode & bits != bits:
         path.chmod(stat.S_IMODE(mode) | bits)
-
-
-def _pid_lines(directory: Path) -> list[str]:
-    try:
-        return (directory / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return []
-
-
-def _pid_is_alive(directory: Path) -> bool:
-    """Whether the process that the pid file names is there; changes nothing, for any thread at any time."""
-    lines = _pid_lines(directory)
-    return bool(lines) and lines[0].strip().isdecimal() and psutil.pid_exists(int(lines[0]))
-
-
-def _running(directory: Path) -> psutil.Process | None:
-    """The postmaster of the cluster, where one runs; a pid file that names somebody else, as after a restart of the machine, is removed."""
-    lines = _pid_lines(directory)
-    if not lines or not lines[0].strip().isdecimal():
-        return None
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(int(lines[0]))
-        if process.status() != psutil.STATUS_ZOMBIE and "postgres" in process.name() and _works_in(process, directory):
-            return process
-    (directory / "postmaster.pid").unlink(missing_ok=True)
-    return None
-
-
-def _left_of(directory: Path) -> list[psutil.Process]:
-    """Processes of a cluster whose postmaster was killed: each ends by itself when it notices, and until then holds files and memory."""
-    left = []
-    for process in psutil.process_iter(["name", "cwd"]):  # None where they are another user's
-        with contextlib.suppress(OSError):  # its directory may be gone
-            if "postgres" in (process.info["name"] or "") and os.path.samefile(process.info["cwd"] or "", directory):
-                left.append(process)
-    return left
-
-
-def _works_in(process: psutil.Process, directory: Path) -> bool:
-    try:
-        return os.path.samefile(process.cwd(), directory)
-    except (psutil.AccessDenied, OSError):  # another user's: its name must do
-        return True

@@ -23,6 +23,7 @@ import psycopg
 from psycopg import sql
 
 from model.errors import Unavailable
+from server.process.postmaster import running_postmaster
 
 _log = logging.getLogger(__name__)
 WHOLE = "sluice-upgraded"
@@ -135,8 +136,7 @@ def _clear(fresh: Path, binaries: Path, runner: Mapping[str, Any]) -> None:
     """Take away the half made cluster of a server that was killed, and what still runs in it."""
     until = time.monotonic() + _STILL_AT_WORK_SECONDS
     while fresh.exists():
-        with contextlib.suppress(Unavailable):
-            _run([str(binaries / "pg_ctl"), "-D", str(fresh), "-w", "-t", "60", "-m", "immediate", "stop"], runner)
+        _stop([str(binaries / "pg_ctl"), "-D", str(fresh), "-w", "-t", "60", "-m", "immediate", "stop"], fresh, runner)
         shutil.rmtree(fresh, ignore_errors=time.monotonic() < until)  # its initdb may still write there
         time.sleep(_LOOK_SECONDS if fresh.exists() else 0)
 
@@ -153,20 +153,25 @@ def _running(cluster: Path, binaries: Path, place: Path, hba: Path, runner: Mapp
     stop = [*ctl, "-m", "fast", "stop"]
     options = f"-h '' -k {place} -c hba_file={hba} -c archive_mode=off"
     start = [*ctl, "-l", str(place / "log"), "-o", options, "start"]
-    with contextlib.suppress(Unavailable):  # one that a killed server left running
-        _run(stop, runner)
+    _stop(stop, cluster, runner)
     try:
         _run(start, runner)
-    except Unavailable as problem:
-        try:  # what such a server had begun to start may be up only by now
-            _run(stop, runner)
-        except Unavailable:
-            raise problem from None
+    except Unavailable:
+        if running_postmaster(cluster) is None:
+            raise
+        _run(stop, runner)  # what a killed server had begun to start is up only by now
         _run(start, runner)
     try:
         yield f"postgresql://postgres@/{_DATABASE}?host={quote(str(place), safe='')}"
     finally:
         _run(stop, runner)
+
+
+def _stop(command: list[str], cluster: Path, runner: Mapping[str, Any]) -> None:
+    """Stop what a killed server left running in a cluster: pg_ctl signals whoever has the pid of its file, also after a restart."""
+    if running_postmaster(cluster) is not None:
+        with contextlib.suppress(Unavailable):  # it may have ended by itself
+            _run(command, runner)
 
 
 def _run(command: list[str], runner: Mapping[str, Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,31 @@ def test_one_that_a_killed_server_had_begun_to_start_is_ended(old_cluster: Path,
         postgres.stop()
         shutil.rmtree(socket)
     assert postgres_upgrade._run is run
+
+
+@pytest.fixture
+def strangers(old_cluster: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two processes of whoever Postgres runs as, which have got the pids of postmasters that a crash of the machine ended."""
+    owner = (old_cluster / "postgres").stat().st_uid
+    started = [subprocess.Popen(["sleep", "600"], user=owner) for _ in range(2)]
+    for one in started:
+        threading.Thread(target=one.wait, daemon=True).start()  # else one that is killed stays a zombie, for which pg_ctl waits
+    yield started
+    for one in started:
+        one.kill()
+
+
+@pytest.mark.slow
+def test_who_has_the_pid_of_a_dead_postmaster_gets_no_signal(old_cluster: Path, strangers: list[subprocess.Popen[bytes]]) -> None:
+    half_made = old_cluster / "postgres.upgrading"
+    half_made.mkdir()
+    (half_made / "PG_VERSION").write_text("18\n")
+    for cluster, stranger in zip((half_made, old_cluster / "postgres"), strangers, strict=True):
+        (cluster / "postmaster.pid").write_text(f"{stranger.pid}\n{cluster}\n")
+    postgres = EmbeddedPostgres(old_cluster)
+    assert kept_row(postgres.start())[1]
+    postgres.stop()
+    assert [stranger.poll() for stranger in strangers] == [None, None]
 
 
 def test_an_operators_own_dump_is_left_alone(tmp_path: Path) -> None:
