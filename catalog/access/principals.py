@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from psycopg import Connection, errors
 from psycopg.rows import class_row
@@ -66,6 +67,10 @@ class RoleRepository:
     def names(self) -> list[str]:
         """All roles, by name."""
         return [name for (name,) in self._conn.execute("SELECT name FROM access_role ORDER BY name").fetchall()]
+
+    def hold(self, names: Sequence[str]) -> None:
+        """Let those of the names that are roles not be dropped until the transaction ends, and wait for who drops one."""
+        self._conn.execute("SELECT FROM access_role WHERE name = ANY(%s) ORDER BY name FOR KEY SHARE", (list(names),))
 
     def create(self, name: str) -> bool:
         """Add a role; False when there is one of that name."""

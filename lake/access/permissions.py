@@ -148,14 +148,15 @@ class Permissions:
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            if bound := tx.policies.naming(name):
+            if not tx.roles.drop(name):
+                if not if_exists:
+                    raise AccessNotExist(f"There is no role {name}.")
+            elif bound := tx.policies.naming(name):  # asked when the role is gone, for which policies in the making were waited for
                 told = ", ".join(f"{policy} on {database}.{table}" for database, table, policy in bound[:_MOST_TOLD])
                 raise InvalidGrant(
                     f"Policies bind the role {name}, and whoever has it would see more without: {told}"
                     f"{', …' if len(bound) > _MOST_TOLD else ''}. Drop those first (a dropped table keeps its own until it is purged)."
                 )
-            if not tx.roles.drop(name) and not if_exists:
-                raise AccessNotExist(f"There is no role {name}.")
             tx.quotas.forget_role(name)
         self._access.forget()
 
@@ -271,6 +272,7 @@ class Permissions:
                 raise InvalidGrant(f"Policy {policy.name} names column {missing[0]}, which table {row.database}.{row.name} has not.")
             if policy.column is not None:
                 _require_masked_apart(table, policy, policy.column, tx.policies.of(row.table_id))
+            tx.roles.hold(policy.principals)  # `drop_role` waits for this one, or this one for it
             tx.policies.create(row.table_id, policy)
         self._access.forget()
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
+from uuid import UUID
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from catalog.access.grants import PolicyRepository
 from gateway.gateway import Gateway
 from lake import Caller, Lake
-from model.access import Access, Grant, ReadRules, Resource, ResourceType
+from model.access import Access, Grant, Policy, ReadRules, Resource, ResourceType
 from model.catalog_errors import FunctionNotExist, ViewNotExist
 from model.errors import (
     AccessAlreadyExist,
@@ -26,6 +31,10 @@ from model.identifier import Identifier
 from model.view import View
 from tests.lake.access.test_access import user
 from tests.sql.tables import make_table
+
+_WAITS = """
+    SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ 'access_role'
+"""
 
 
 def make_all(lake: Lake) -> str:
@@ -208,6 +217,43 @@ def test_a_role_that_a_policy_binds_stays(gateway: Gateway, lake: Lake, ada: str
     assert gateway.run("SHOW ROLES", caller=lake.access.caller(ada)).collect() == [("public",), ("reader",)]
     gateway.run("UNDROP TABLE t; DROP MASKING POLICY name ON t; DROP ROLE reader")
     assert gateway.run("SHOW ROLES").collect() == [("admin",), ("public",)]
+
+
+def test_a_policy_that_binds_a_user_of_the_name_keeps_no_role(gateway: Gateway, ada: str) -> None:
+    """Scripts that set things up drop roles that may not be there."""
+    gateway.run("CREATE POLICY some ON t TO bob USING (id = 1); DROP ROLE IF EXISTS bob")
+    with pytest.raises(AccessNotExist, match="no role bob"):
+        gateway.run("DROP ROLE bob")
+
+
+def test_a_role_that_is_dropped_as_a_policy_is_made_for_it_stays(
+    gateway: Gateway, lake: Lake, ada: str, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.run("CREATE ROLE reader; GRANT ROLE reader TO ada; GRANT SELECT ON t TO ada")
+    create, outcomes = PolicyRepository.create, []
+
+    def drop() -> None:
+        try:
+            lake.permissions.drop_role("reader")
+            outcomes.append("dropped")
+        except InvalidGrant as refused:
+            outcomes.append(refused.message)
+
+    dropping = threading.Thread(target=drop)
+
+    def held(policies: PolicyRepository, table_id: UUID, policy: Policy) -> None:
+        """Made and not committed: the drop begins, and goes as far as it can."""
+        create(policies, table_id, policy)
+        dropping.start()
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            while dropping.is_alive() and conn.execute(_WAITS).fetchone() is None:
+                time.sleep(0.05)
+
+    monkeypatch.setattr(PolicyRepository, "create", held)
+    gateway.run("CREATE POLICY some ON t TO reader USING (id = 1)")
+    dropping.join()
+    assert [said.partition(",")[0] for said in outcomes] == ["Policies bind the role reader"]
+    assert ("reader",) in gateway.run("SHOW ROLES").collect()
 
 
 @pytest.mark.parametrize(
