@@ -52,7 +52,10 @@ def expire_consumers(catalog: CatalogStore, table: LakeTable) -> list[str]:
     limit = time.time_ns() // 1_000_000 - int(after.total_seconds() * 1000)
     told = {consumer.name: consumer.updated_millis for consumer in read_consumers(table.files)}
     if min(told.values(), default=limit) < limit:
-        limit -= behind_millis(table.files.io, table.files.layout.consumer_dir())
+        behind = behind_millis(table.files.io, table.files.layout.consumer_dir())
+        if behind is None:
+            return []  # the next round asks again
+        limit -= behind
     gone = [name for name, millis in told.items() if millis < limit]
     return [name for name in gone if forget_consumer(catalog, table, name, told_before=limit)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from lake.rewrite.store_clock import behind_millis
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_stale_snapshots
 from model.access import Access, table_resource
-from model.errors import InvalidOption
+from model.errors import InvalidOption, Unavailable
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
 from table.retention.orphans import candidates, names_in_use
@@ -44,7 +45,8 @@ def remove_orphan_files(
     """Delete files of a table that no snapshot, tag, branch or changelog knows and that are older than a moment, a day ago by default.
 
     The listing comes first and the names in use after it, so that a file committed in between counts as used.
-    Raises `InvalidOption` for a moment in the future, and `ClockInDoubt` where what is old cannot be told now, but not for a dry run.
+    Raises `InvalidOption` for a moment in the future, and where what is old cannot be told now, but not for a dry run, `ClockInDoubt` for
+    this machine's clock and `Unavailable` for the store's.
     """
     lake.caller.require(Access.DELETE, table_resource(table.identifier))
     lake.standing.require_own()
@@ -55,13 +57,13 @@ def remove_orphan_files(
     if limit > now:
         raise InvalidOption("older_than lies in the future: files being written at this moment would be removed.")
     old = [status for status in candidates(table.files, table.schema, threads=threads, check=check) if status.mtime_millis < limit]
-    if old and not dry_run and (behind := behind_millis(table.files.io, old[0].path.rpartition("/")[0])):
-        old = [status for status in old if status.mtime_millis < limit - behind]  # what is being written would be among them
     used: set[str] = set()
     for snapshots in _known(lake, table) if old else ():
         used |= names_in_use(table.files, snapshots, check)
     used |= names_in_changelogs(table, check) if old else set()
     orphans = [status for status in old if status.path.rpartition("/")[2] not in used]
+    if orphans and not dry_run:
+        orphans = _old_by_its_clock(table, orphans, limit)
     expired = _expired(lake, table)
     for at in () if dry_run else range(0, len(orphans), _BETWEEN_CHECKS):
         check()
@@ -70,6 +72,15 @@ def remove_orphan_files(
         clear_stale_snapshots(lake.catalog, table)
     orphans += expired
     return Orphans(paths=tuple(status.path for status in orphans), size=sum(status.size for status in orphans))
+
+
+def _old_by_its_clock(table: LakeTable, orphans: Sequence[FileStatus], limit: int) -> list[FileStatus]:
+    """Those from before ``limit`` also by the store's own clock: what is being written would be among the others. Raises `Unavailable`."""
+    directory = orphans[0].path.rpartition("/")[0]
+    behind = behind_millis(table.files.io, directory)
+    if behind is None:
+        raise Unavailable(f"{directory} does not show a file that was just put there, so how old others are cannot be told now; try again.")
+    return [status for status in orphans if status.mtime_millis < limit - behind]
 
 
 def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:

@@ -127,9 +127,9 @@ class FailingFileIO(LocalFileIO):
         self.faults.come(path)
         return super().exists(path)
 
-    def size(self, path: str) -> int:
+    def status(self, path: str) -> FileStatus:
         self.faults.come(path)
-        return super().size(path)
+        return super().status(path)
 
     def delete(self, path: str) -> None:
         self.faults.come(path)

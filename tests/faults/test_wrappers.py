@@ -28,6 +28,7 @@ LOOKS: dict[str, Call] = {
     "exists": lambda io, path: io.exists(path),
     "file_exists": lambda io, path: io.file_exists(path),
     "size": lambda io, path: io.size(path),
+    "status": lambda io, path: io.status(path),
     "list": lambda io, path: io.list(path),
     "sync": lambda io, path: io.sync([path]),
     "directory": _open,

@@ -77,9 +77,9 @@ class MortalIO(LocalFileIO):
         self._alive()
         return super().exists(path)
 
-    def size(self, path: str) -> int:
+    def status(self, path: str) -> FileStatus:
         self._alive()
-        return super().size(path)
+        return super().status(path)
 
     def replace_end(self, path: str, at: int, data: bytes) -> None:
         self.change()

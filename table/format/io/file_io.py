@@ -42,6 +42,7 @@ class FileIO(Protocol):
     def exists(self, path: str) -> bool: ...
     def file_exists(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
+    def status(self, path: str) -> FileStatus: ...
     def delete(self, path: str) -> None: ...
     def delete_tree(self, path: str) -> None: ...
     def remove_empty(self, path: str) -> bool: ...
@@ -182,12 +183,16 @@ class LocalFileIO:
 
     def size(self, path: str) -> int:
         """Bytes of the file; raises `FileNotFoundError` also where a directory lies in its place."""
+        return self.status(path).size
+
+    def status(self, path: str) -> FileStatus:
+        """What `list` tells of the file, which is asked for by itself; raises `FileNotFoundError` as `size` does."""
         path = local_path(path)
         with translating(path), no_circles():
             status = os.stat(path)
             if stat.S_ISDIR(status.st_mode):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            return status.st_size
+            return FileStatus(path=path, size=status.st_size, mtime_millis=status.st_mtime_ns // 1_000_000, is_dir=False)
 
     def delete(self, path: str) -> None:
         """Remove the file; none there is fine."""

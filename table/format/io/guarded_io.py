@@ -68,6 +68,11 @@ class GuardedFileIO:
         self._reach.check(path, to_read=True)
         return self._io.size(path)
 
+    def status(self, path: str) -> FileStatus:
+        """What the store tells of the file."""
+        self._reach.check(path, to_read=True)
+        return self._io.status(path)
+
     def delete(self, path: str) -> None:
         """Remove the file."""
         self._reach.check(path)

@@ -214,11 +214,15 @@ class ArrowFileIO:
         return True
 
     def size(self, path: str) -> int:
-        """Bytes of the object."""
+        """Bytes of the object; raises `FileNotFoundError`."""
+        return self.status(path).size
+
+    def status(self, path: str) -> FileStatus:
+        """What `list` tells of the object, which is asked for by itself; raises `FileNotFoundError`, also for a directory."""
         info = self._info(path)
-        if info.type == pafs.FileType.NotFound:
+        if info.type in (pafs.FileType.NotFound, pafs.FileType.Directory):
             raise FileNotFoundError(path)
-        return int(info.size)
+        return self._status(info)
 
     def delete(self, path: str) -> None:
         """Remove the object; none there is fine."""
@@ -260,16 +264,15 @@ class ArrowFileIO:
     def list(self, path: str) -> list[FileStatus]:
         """What lies directly below the path, by name."""
         infos = self._ask_much(path, lambda store, name: store.get_file_info(pafs.FileSelector(name, allow_not_found=True)))
-        statuses = [
-            FileStatus(
-                path=self._uri(info.path),
-                size=int(info.size or 0),
-                mtime_millis=(info.mtime_ns or 0) // 1_000_000,
-                is_dir=info.type == pafs.FileType.Directory,
-            )
-            for info in infos
-        ]
-        return sorted(statuses, key=lambda status: status.path)
+        return sorted(map(self._status, infos), key=lambda status: status.path)
+
+    def _status(self, info: pafs.FileInfo) -> FileStatus:
+        return FileStatus(
+            path=self._uri(info.path),
+            size=int(info.size or 0),
+            mtime_millis=(info.mtime_ns or 0) // 1_000_000,
+            is_dir=info.type == pafs.FileType.Directory,
+        )
 
     def sync(self, paths: Collection[str]) -> None:
         """Nothing: what a store has answered is durable."""

@@ -24,7 +24,7 @@ from lake.rewrite.auto_tags import create_automatic_tags
 from lake.rewrite.expiry import create_tag, expire_snapshots, rollback, tags_of
 from lake.rewrite.maintenance import expire_consumers, maintain
 from lake.rewrite.orphans import remove_orphan_files
-from model.errors import TableDamaged
+from model.errors import TableDamaged, Unavailable
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.format.consumers import write_consumer
@@ -154,8 +154,22 @@ def test_a_batch_of_today_takes_no_tag_of_the_day_before(lake: Lake, other: Lake
 class StoreBehind(LocalFileIO):
     """A store that takes it for two days ago."""
 
+    hides_probes = False
+    """Whether it shows new files late."""
+
     def list(self, path: str) -> list[FileStatus]:
-        return [replace(status, mtime_millis=status.mtime_millis - DAYS * 1000) for status in super().list(path)]
+        return [self._by_its_clock(status) for status in super().list(path) if not self._is_hidden(status.path)]
+
+    def status(self, path: str) -> FileStatus:
+        if self._is_hidden(path):
+            raise FileNotFoundError(path)
+        return self._by_its_clock(super().status(path))
+
+    def _by_its_clock(self, status: FileStatus) -> FileStatus:
+        return replace(status, mtime_millis=status.mtime_millis - DAYS * 1000)
+
+    def _is_hidden(self, path: str) -> bool:
+        return self.hides_probes and "/.probe." in path
 
 
 @pytest.fixture
@@ -193,6 +207,27 @@ def test_a_consumer_that_told_its_progress_to_a_store_that_is_behind_stays(on_it
     assert expire_consumers(on_it.catalog, table) == []
     aged(table.files.layout.consumer_file("me"))
     assert expire_consumers(on_it.catalog, table) == ["me"]
+
+
+def test_nothing_goes_by_age_where_the_store_does_not_show_what_was_put_there(on_it: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoreBehind, "hides_probes", True)
+    table = make_table(on_it, options=QUEUE | {"consumer.expiration-time": "1 d"}, id="INT")
+    append(on_it, table, [1])
+    write_consumer(table.files, "me", 1)
+    being_written = Path(table.location) / "bucket-0" / "data-new-0.parquet"
+    being_written.touch()
+    with pytest.raises(Unavailable, match="cannot be told now"):
+        remove_orphan_files(on_it, table, check=go_on)
+    assert remove_orphan_files(on_it, table, dry_run=True, check=go_on).paths == (str(being_written),)
+    assert expire_consumers(on_it.catalog, table) == []
+    assert (being_written.exists(), list(Path(table.location).rglob(".probe*"))) == (True, [])
+
+
+def test_a_store_that_takes_no_writes_has_no_orphans_where_all_is_in_use(on_it: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(on_it, options=QUEUE, id="INT")
+    append(on_it, table, [1])
+    monkeypatch.setattr(StoreBehind, "add", lambda *_: pytest.fail("asked to write"))
+    assert remove_orphan_files(on_it, table, check=go_on).paths == ()
 
 
 def test_what_a_killed_write_did_not_name_yet_is_an_orphan_wherever_it_lies(lake: Lake, table: LakeTable) -> None:

@@ -195,6 +195,17 @@ def test_an_object_that_would_fill_the_process_is_not_read_whole(tmp_path: Path)
         store.read(f"{tmp_path}/large")
 
 
+def test_a_file_tells_by_itself_what_a_listing_tells_of_it(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"small")
+    os.utime(tmp_path / "small", (1_600_000_000.5, 1_600_000_000.5))
+    for store, place in ((LocalFileIO(), f"{tmp_path}"), (ArrowFileIO(StoreClients.all_one(LocalFileSystem()), "x"), f"x://{tmp_path}")):
+        assert [store.status(f"{place}/small")] == store.list(place)
+        assert store.status(f"{place}/small").mtime_millis == 1_600_000_000_500
+        for name in ("none", ""):
+            with pytest.raises(FileNotFoundError):
+                store.status(f"{place}/{name}".rstrip("/"))
+
+
 def test_names_in_a_location_are_no_options_of_its_store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may make a table chooses them: the server's requests, signed with its key, would go to a host of theirs."""
     for name, value in bucket.environment.items():
@@ -204,4 +215,7 @@ def test_names_in_a_location_are_no_options_of_its_store(bucket: Bucket, monkeyp
         store = file_io_for(place)
         store.write(f"{place}/file", name.encode())
         assert store.read(f"{place}/file") == name.encode()
-        assert [status.path for status in store.list(place)] == [f"{place}/file"]
+        (listed,) = store.list(place)
+        assert (listed.path, listed.size) == (f"{place}/file", len(name))
+        assert replace(store.status(listed.path), mtime_millis=listed.mtime_millis) == listed
+        assert abs(store.status(listed.path).mtime_millis - listed.mtime_millis) < 1000, "the one tells whole seconds"
