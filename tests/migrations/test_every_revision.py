@@ -131,6 +131,19 @@ def test_it_is_opened_brought_up_to_date_and_used(empty_dsn: str, tmp_path: Path
     catalog.close()
 
 
+def test_what_a_server_of_before_commits_afterwards_is_as_old_as_postgres_says(empty_dsn: str, tmp_path: Path) -> None:
+    """It goes on beside newer ones for a while, and names the columns that it knows."""
+    opened(empty_dsn, "0032", tmp_path / "warehouse")
+    upgrade(empty_dsn)
+    with psycopg.connect(empty_dsn) as conn:
+        conn.execute("""
+            INSERT INTO public.table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
+            SELECT table_id, branch, snapshot_id + 9, 'theirs', body, false FROM public.table_snapshot WHERE snapshot_id = 1
+        """)
+        query = "SELECT snapshot_id, now() - decided_at < interval '1 minute' FROM public.table_snapshot ORDER BY snapshot_id"
+        assert conn.execute(query).fetchall() == [(1, None), (2, None), (10, True)]
+
+
 def test_who_held_update_holds_delete_as_well_after_the_upgrade(empty_dsn: str, tmp_path: Path) -> None:
     """UPDATE covered both until revision 0016: nobody may do less than before, nobody more, nor for longer."""
     opened(empty_dsn, "0015", tmp_path / "warehouse")
