@@ -15,6 +15,7 @@ import pyarrow as pa
 from gateway.page_readers import READERS, PageReaders
 from model.errors import InvalidToken, TooManyStatements
 from sql.execution.results import ResultColumn, ResultKind, ResultSet
+from table.format.rows.array_memory import memory_of
 
 PAGE_ROWS = 5000
 PAGE_BYTES = 4 << 20
@@ -193,7 +194,7 @@ class Pages:
         rows = size = 0
         while (piece := self._held if self._held is not None else next(self._slices, None)) is not None:
             self._held = piece
-            rows, size = rows + piece.num_rows, size + piece.nbytes
+            rows, size = rows + piece.num_rows, size + memory_of(piece)
             if rows > self._rows or (size > self._bytes and rows > piece.num_rows):
                 return
             self._held = None

@@ -14,7 +14,7 @@ from lake import Owner
 from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, handle_bytes
-from sql.execution.array_memory import memory_of
+from sql.execution.array_memory import memory_of, memory_of_columns
 from sql.execution.results import Analysed, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
@@ -30,8 +30,6 @@ MOST_PREPARED = 1000
 
 _ANALYSED_BYTES = 1 << 20
 """What a plan is taken to hold in the JVM."""
-_COLUMN_BYTES = 200
-"""What a column's name and type take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +171,7 @@ class PreparedStatement:
         """Bytes it holds."""
         analysed = _ANALYSED_BYTES if self.analysed is not None else 0
         columns = len(self.schema) + len(self.parameters)
-        return len(self.text) + sum(map(memory_of, self.bound)) + 1000 + _COLUMN_BYTES * columns + analysed
+        return len(self.text) + sum(map(memory_of, self.bound)) + 1000 + memory_of_columns(columns) + analysed
 
 
 def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from server.formats.writers import Batches, BrokenStream, Format, More, Tell
+from sql.execution.array_memory import memory_of
 from sql.execution.results import ResultColumn, result_schema
 
 _GROUP_BYTES = 32 << 20
@@ -51,7 +52,7 @@ def write_parquet(columns: Sequence[ResultColumn], batches: Batches, tell: Tell,
     try:
         for batch in batches:
             batches_ahead.append(batch)
-            size += batch.nbytes
+            size += memory_of(batch)
             if size >= _GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(batches_ahead, schema))
                 batches_ahead, size = [], 0

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from model.errors import AnalysisError
 from server.formats.text_turns import text_turn
 from server.formats.texts import csv_quoted, csv_texts, join, json_texts
+from sql.execution.array_memory import memory_of
 from sql.execution.results import ResultColumn, result_schema
 
 PIECE_BYTES = 1 << 20
@@ -216,7 +217,7 @@ class _Objects:
             return
         for piece in pieces(batch):
             data = _written(piece, self._columns, self._names)
-            if piece is batch and batch.nbytes <= _SMALL_BYTES:
+            if piece is batch and memory_of(batch) <= _SMALL_BYTES:
                 _LAST_WRITTEN.keep(batch, self._shape, data)
             yield data
 

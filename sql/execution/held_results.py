@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from lake import Caller
+from model.errors import TooManyStatements
 from model.work.shared_bytes import SharedBytes
-from sql.execution.array_memory import memory_of
 from sql.execution.cancellation import Cancellation
 from sql.execution.reading_memory import ReadingMemories, ReadingMemory, reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
@@ -21,6 +21,7 @@ from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
 from table.format.io.look_ahead import READ_AHEAD
 from table.format.io.storage_errors import translating
+from table.format.rows.array_memory import memory_of, memory_of_columns
 
 _log = logging.getLogger(__name__)
 _FEW_BYTES = 32 << 20
@@ -28,6 +29,8 @@ _FEW_BYTES = 32 << 20
 _FILE = "rows.arrow"
 _SMALL_BYTES = 1 << 16
 """Smaller results stay in memory twice as long: a file for each costs more than its bytes do."""
+_MANY_COLUMNS_BYTES = 1 << 16
+"""Columns that take less are counted, and find a place in any case: of some hundreds nobody has so many results at once."""
 
 
 def is_small(size: int) -> bool:
@@ -60,18 +63,21 @@ class HeldResults:
     def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         """Count a result until it is closed, or put its rows into the spool, and count what reading them takes, until it ends.
 
-        Raises what the spool raises, for queries alone.
+        Raises what the spool raises, and `TooManyStatements` where thousands of columns find no space in memory, for queries alone.
         What has changed something is done: its rows never fail it, and stay in memory where the spool takes them not.
         """
-        size = result.size
-        if not size:
-            pass  # they are made as they are read
-        elif self.take(caller.principal, size, of=size):
+        columns = memory_of_columns(len(result.columns))
+        size = result.size + columns
+        if result.size and self.take(caller.principal, size, of=size):
             result.on_close(lambda: self.give(caller.principal, size))
-        elif result.is_query:
-            self._spill(result, caller, cancellation)
         else:
-            self._spill_if_possible(result, caller)
+            self._keep_columns(result, caller, columns)
+            if not result.size:
+                pass  # they are made as they are read
+            elif result.is_query:
+                self._spill(result, caller, cancellation)
+            else:
+                self._spill_if_possible(result, caller)
         if result.reading_bytes:
             result.memory = ReadingMemory(self._reading, caller.principal, result.reading_bytes)
         if result.steps is not None:
@@ -95,6 +101,18 @@ class HeldResults:
     def check_files(self, principal: str) -> None:
         """Raise `QuotaExceeded` where a principal's results in files hold as much as they may."""
         self._spool.check_principal(principal)
+
+    def _keep_columns(self, result: ResultSet, caller: Caller, size: int) -> None:
+        """Count the columns of a result whose rows lie elsewhere: thousands of them are megabytes that no spool takes."""
+        if size < _MANY_COLUMNS_BYTES or not result.is_query:
+            self.take_anyway(caller.principal, size)
+        elif not self._memory.take(caller.principal, size, times=2):
+            result.close()
+            raise TooManyStatements(
+                f"The results of {caller.principal} that nobody has fetched leave no memory for one with {len(result.columns):,} columns. "
+                "Fetch some of them, or close them, and try again."
+            )
+        result.on_close(lambda: self.give(caller.principal, size))
 
     def _spill_if_possible(self, result: ResultSet, caller: Caller) -> None:
         size = result.size

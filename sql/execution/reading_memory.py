@@ -13,6 +13,7 @@ import pyarrow.ipc as ipc
 from model.errors import TooManyStatements
 from model.work.fair_share import most_of_one
 from model.work.shared_bytes import SharedBytes
+from table.format.rows.array_memory import memory_of
 
 _WAIT_SECONDS = 10.0
 """A result that may be asked for again waits so long for memory: rows that are taken quickly leave theirs in less."""
@@ -115,7 +116,7 @@ class ReadingMemory:
         few, total = list[pa.RecordBatch](), 0
         try:
             for batch in open_batches():
-                total += batch.nbytes
+                total += memory_of(batch)
                 if total >= _SMALL_BYTES:
                     return None
                 few.append(ipc.read_record_batch(batch.serialize(), batch.schema))  # a slice would keep all that it is cut from

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
-from sql.execution.array_memory import memory_of
 from sql.execution.reading_memory import Came, ReadingMemory, StepMemory, uncounted
 from table.format.io.patience import carried
+from table.format.rows.array_memory import memory_of
 from table.format.rows.arrow import arrow_type
 
 _log = logging.getLogger(__name__)
@@ -277,7 +277,7 @@ class ResultSet:
             if self._closed:
                 raise self._closed_early()
             for batch in self._timed(open_batches()):
-                came(batch.nbytes)
+                came(memory_of(batch))
                 yield batch
                 if self._closed:
                     raise self._closed_early()

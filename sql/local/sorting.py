@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from model.errors import ResultTooLarge
+from table.format.rows.array_memory import memory_of
 
 _MOST_BYTES = 128 << 20
 """Of rows that are held until the last has come."""
@@ -25,10 +26,10 @@ def in_order(parts: Iterable[pa.Table], order: Sequence[tuple[str, bool]], limit
     rows = size = 0
     for part in parts if limit != 0 else ():
         waiting.append(part)
-        rows, size = rows + part.num_rows, size + part.nbytes
+        rows, size = rows + part.num_rows, size + memory_of(part)
         if limit is not None and rows > limit and (rows - limit > _CUT_ROWS or size > _MOST_BYTES):
             first = pa.Table.from_batches(_taken(waiting, order, limit))
-            waiting, rows, size = [first], first.num_rows, first.nbytes
+            waiting, rows, size = [first], first.num_rows, memory_of(first)
         if size > _MOST_BYTES:
             raise ResultTooLarge(
                 f"ORDER BY over {name} holds more than {_MOST_BYTES >> 20} MB of rows. Name fewer columns, leave rows out with WHERE, or "

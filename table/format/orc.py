@@ -17,6 +17,7 @@ from pyarrow import orc
 
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
+from table.format.rows.array_memory import memory_of
 
 PART_BYTES = 4 << 20
 """Stripes are decoded together up to so many bytes of rows."""
@@ -145,7 +146,7 @@ def part_of(source: pa.NativeFile, wanted: Wanted) -> OrcPart:
             break
         batch.validate(full=True)
         batches.append(batch)
-        held_bytes += batch.nbytes
+        held_bytes += memory_of(batch)
         stripe += 1
     return OrcPart(head=head, batches=batches, following=stripe)
 
@@ -182,7 +183,7 @@ class RowsOf:
             if batch.num_rows:
                 batch.validate(full=True)
                 batches.append(batch if self._names is None or self._names else rows_of(batch.num_rows))
-                held_bytes += batch.nbytes
+                held_bytes += memory_of(batch)
         following = 0 if held_bytes >= _ROWS_BYTES else self._head.stripes
         return OrcPart(head=self._head, batches=batches, following=following, together=self._wanted.together)
 

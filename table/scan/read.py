@@ -26,6 +26,7 @@ from table.format.manifests.entries import DataFile
 from table.format.orc import OrcPart, orc_parts, rows_of
 from table.format.parquet.batches import BATCH_ROWS, bounded_batches, more_than_read, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
+from table.format.rows.array_memory import memory_of
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.domain import value_fault
 from table.format.rows.unpacked import pieces
@@ -159,7 +160,7 @@ def _beginning(stream: Stream) -> tuple[list[pa.RecordBatch], Iterator[pa.Record
     size = 0
     for batch in rest:
         batches.append(batch)
-        size += batch.nbytes
+        size += memory_of(batch)
         if size > _AT_HAND_BYTES:
             break
     return batches, rest

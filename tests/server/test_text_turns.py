@@ -44,3 +44,18 @@ def test_a_large_result_waits_for_its_turn_and_a_small_one_does_not(format_: str
     for thread in threads:
         thread.join(60)
     assert [b"19999" in text for text in written] == [True] * 3
+
+
+def test_a_row_of_thousands_of_columns_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 45 kB of values, and takes as long as thousands of rows."""
+    turns = FairTurns(1)
+    monkeypatch.setattr(text_turns, "TURNS", turns)
+    wide = pa.record_batch({f"n{number}": pa.array([number], pa.int32()) for number in range(9_000)})
+    columns = [ResultColumn(name, parse_type("INT")) for name in wide.schema.names]
+    written: list[bytes] = []
+    thread = threading.Thread(target=lambda: written.append(b"".join(write_csv(columns, iter([wide]), lambda problem: {}))))
+    with turns.turn("others"):
+        thread.start()
+        assert eventually(lambda: len(turns._queue) == 1, 60), "nothing waits for a turn"
+    thread.join(60)
+    assert written[0].strip().endswith(b",8999")

@@ -45,6 +45,7 @@ from table.format.manifests.entries import DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import mark_file
 from table.format.rows import binary_row
+from table.format.rows.array_memory import memory_of
 from table.format.rows.stats import StatsModes
 from table.index.build import attached, index_of_file
 from table.index.container import SUFFIX
@@ -309,7 +310,7 @@ def _row_group(first: pa.RecordBatch, batches: Iterator[pa.RecordBatch], most: i
     taken: list[pa.RecordBatch] = []
     rows = 0
     rest: pa.RecordBatch | None = first
-    while rest is not None and rows < most and sum(batch.nbytes for batch in taken) < _SPLIT_BYTES:
+    while rest is not None and rows < most and sum(map(memory_of, taken)) < _SPLIT_BYTES:
         head = rest.slice(0, most - rows)
         taken.append(head)
         rows += head.num_rows

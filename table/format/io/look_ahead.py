@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from model.work.shared_bytes import SharedBytes
 from table.format.io.patience import carried
+from table.format.rows.array_memory import memory_of
 
 Stream = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -30,7 +31,8 @@ class _Reader:
         self._memory, self._principal = memory, principal
         self._most = most_bytes
         self._ready = Condition()
-        self._batches: deque[pa.RecordBatch] = deque()
+        self._batches: deque[tuple[pa.RecordBatch, int]] = deque()
+        """And what each takes."""
         self._held = 0
         self._ended = False
         self._cancelled = False
@@ -52,12 +54,13 @@ class _Reader:
             self._ready.notify_all()
 
     def _hand_over(self, batch: pa.RecordBatch) -> bool:
+        size = memory_of(batch)
         with self._ready:
-            self._ready.wait_for(lambda: self._cancelled or self._takes(batch.nbytes))
+            self._ready.wait_for(lambda: self._cancelled or self._takes(size))
             if self._cancelled:
                 return False
-            self._batches.append(batch)
-            self._held += batch.nbytes
+            self._batches.append((batch, size))
+            self._held += size
             self._ready.notify_all()
             return True
 
@@ -81,8 +84,8 @@ class _Reader:
                     if self._failure is not None:
                         raise self._failure
                     return
-                batch = self._batches.popleft()
-                self._give(batch.nbytes)
+                batch, size = self._batches.popleft()
+                self._give(size)
                 self._ready.notify_all()
             yield batch
 
