@@ -387,7 +387,7 @@ class Gateway:
             raise
         cancellation, abandon = operation.cancellation, partial(self._executor.abandon, work)
         cancellation.on_cancel(lambda: operation.on_end(abandon) if cancellation.may_have_decided else abandon())  # a full disk, too
-        cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
+        cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda others: self._executor.give_up(work, to_others=others)))
         return work
 
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gateway.execution.core_turns import CoreTurns, end_statement_of
 from gateway.operation import Operation
@@ -22,6 +22,10 @@ _AGAIN_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
 
 
+GiveUp: TypeAlias = Callable[[bool], bool]
+"""Lets another thread take the place of a statement's, where it has not come back; told whether only others may have the place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """For how many seconds a statement that was told to stop may go on."""
@@ -31,7 +35,7 @@ class Patience:
     interrupt: float = 3.0
     """Then its thread in the JVM is interrupted, whatever it waits for, and where tasks of it go on a new start of Spark is prepared."""
     thread: float = 10.0
-    """Then another thread takes the place of its own."""
+    """Then another thread takes the place of its own: for others' statements where it is in Spark, which may plan on and hold a core."""
     told: float = 30.0
     """Then readiness says so. The rest is in seconds of Spark's own clock, which stands while this machine leaves it no processor."""
     waited_for: float = 5.0
@@ -76,7 +80,7 @@ class _EndedStream:
 
 
 class _Stopping:
-    def __init__(self, operation: Stoppable, give_up: Callable[[], bool]) -> None:
+    def __init__(self, operation: Stoppable, give_up: GiveUp) -> None:
         self.operation = operation
         self.give_up = give_up
         self.since = time.monotonic()
@@ -94,7 +98,7 @@ class _Stopping:
 
     def lose_place(self) -> None:
         """Have another thread take the place of its own, unless that has come back."""
-        self.given_up = self.give_up()
+        self.given_up = self.give_up(self.operation.on_spark)
 
     @property
     def holds_spark(self) -> bool:
@@ -138,7 +142,7 @@ class Canceller:
         self._thread = threading.Thread(target=self._serve, name="sluice-canceller", daemon=True)
         self._thread.start()
 
-    def stop(self, operation: Operation, give_up: Callable[[], bool] = lambda: False) -> None:
+    def stop(self, operation: Operation, give_up: GiveUp = lambda _: False) -> None:
         """Stop what the operation runs on Spark, if anything; returns at once. ``give_up`` frees the place of its thread."""
         if not operation.begun:
             return
@@ -149,7 +153,7 @@ class Canceller:
     def look_after(self, handle: str) -> None:
         """Look until the tasks of a streaming query that was stopped have ended; returns at once."""
         with self._woken:
-            self._stopping.append(_Stopping(_EndedStream(handle=handle), lambda: False))
+            self._stopping.append(_Stopping(_EndedStream(handle=handle), lambda _: False))
             self._woken.notify()
 
     def outliving(self) -> list[str]:

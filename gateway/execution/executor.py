@@ -273,8 +273,10 @@ class Executor:
                 self._next_of(work)
                 self._count_off()
 
-    def give_up(self, work: Work) -> bool:
+    def give_up(self, work: Work, *, to_others: bool = False) -> bool:
         """The work was abandoned and its thread does not come back: another one takes its place; False where it has come back.
+
+        ``to_others``: not for works of its own principal, as what it still does there takes a core from all.
 
         It counts among its principal's works until it ends: what it does there costs the others. In the local lane such works count for
         half of what a principal may run at most, and its next ones run beside them.
@@ -287,7 +289,7 @@ class Executor:
             work.given_up = True
             self._stuck += 1
             queue = self._queues[work.lane]
-            queue.works.lend(work)
+            queue.works.lend(work, to_others=to_others)
             queue.filled.notify()
             self._next_of(work)
             self._count_off()

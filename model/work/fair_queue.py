@@ -41,6 +41,8 @@ class FairQueue(Generic[W]):
         self._lent_limit = lent_limit
         """How many works of a principal that hold lent threads count there; None is all."""
         self._lent: Counter[str | None] = Counter()
+        self._withheld: list[W] = []
+        """Works on lent threads whose places their own principals do not get."""
         self._waiting: OrderedDict[str | None, deque[W]] = OrderedDict()
         """By owner; whoever was served last stands last."""
         self._running: Counter[str | None] = Counter()
@@ -66,7 +68,7 @@ class FairQueue(Generic[W]):
         for waiting, works in self._waiting.items():
             fits = self._most_running(waiting)
             taken += len(works) if fits is None else min(len(works), max(0, fits - self._counted(waiting)))
-        return taken < (self._threads if self._places is None or not own else self._places)
+        return taken < (self._threads if self._places is None or not own else self._places) - self._withheld_from(owner)
 
     def _most_running(self, owner: str | None) -> int | None:
         return None if owner is None else self._running_limit(owner)
@@ -75,6 +77,9 @@ class FairQueue(Generic[W]):
         """How many works of an owner count where its limit is asked for."""
         lent = self._lent[owner]
         return self._running[owner] - (0 if self._lent_limit is None else max(0, lent - self._lent_limit))
+
+    def _withheld_from(self, owner: str | None) -> int:
+        return sum(work.owner == owner for work in self._withheld)
 
     def _waited_for(self, owner: str | None) -> int:
         """How many works of an owner run on threads of the queue's own."""
@@ -98,6 +103,9 @@ class FairQueue(Generic[W]):
         for owner in self._waiting:
             limit = self._most_running(owner)
             if limit is not None and self._counted(owner) >= limit:
+                continue
+            withheld = self._withheld_from(owner)
+            if withheld and self._running.total() >= (self._threads if self._places is None else self._places) - withheld:
                 continue
             # Works on lent threads may never end: who has them must not come behind all others for so long.
             if not any_fits or self._waited_for(owner) < self._waited_for(best):
@@ -128,9 +136,14 @@ class FairQueue(Generic[W]):
         if self._running[work.owner] <= 0:
             del self._running[work.owner]
 
-    def lend(self, work: W) -> None:
-        """A work holds its thread though nobody waits for it: another thread was started, and the work counts on until `done`."""
+    def lend(self, work: W, *, to_others: bool = False) -> None:
+        """A work holds its thread though nobody waits for it: another thread was started, and the work counts on until `done`.
+
+        ``to_others``: its principal gets no place more by that.
+        """
         self._lent[work.owner] += 1
+        if to_others:
+            self._withheld.append(work)
         self._threads += 1
         if self._places is not None:
             self._places += 1
@@ -140,6 +153,8 @@ class FairQueue(Generic[W]):
         self._lent[work.owner] -= 1
         if not self._lent[work.owner]:
             del self._lent[work.owner]
+        if work in self._withheld:
+            self._withheld.remove(work)
         self._threads -= 1
         if self._places is not None:
             self._places -= 1

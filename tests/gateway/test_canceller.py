@@ -15,7 +15,7 @@ from gateway.execution.core_turns import CoreTurns
 from gateway.gateway import Gateway
 from gateway.health import check_health
 from gateway.operation import Operation, OperationState
-from lake import Lake
+from lake import Caller, Lake
 from model.errors import ResultTooLarge, StatementTimeout
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held
@@ -105,12 +105,16 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
 ) -> None:
     gave_up = threading.Event()
 
-    def give_up() -> bool:
+    to_others: list[bool] = []
+
+    def give_up(others: bool) -> bool:
+        to_others.append(others)
         gave_up.set()
         return True
 
     canceller.stop(operation, give_up)
     assert gave_up.wait(60)
+    assert to_others == [True], "it may plan on, and hold a core: its principal begins nothing in its place"
     wait_for(lambda: len(hanging.canceled) >= 2)  # Spark forgets a cancel that comes between two jobs
     wait_for(lambda: canceller.lingering() == [operation.handle])
     assert canceller.outliving() == [], "it has no tasks: the others have Spark"
@@ -168,7 +172,7 @@ def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
     elsewhere.move(OperationState.PENDING)
     elsewhere.begin()
     canceller.stop(operation)
-    canceller.stop(elsewhere, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
+    canceller.stop(elsewhere, lambda _: gave_up.set() or True)  # type: ignore[func-returns-value]
     assert gave_up.wait(60)
     canceller._stopping[0].waited += 60
     looked = hanging.looked
@@ -280,8 +284,9 @@ def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
 ) -> None:
     operation.on_spark = False
     gave_up = threading.Event()
-    canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
+    canceller.stop(operation, lambda others: gave_up.set() or not others)  # type: ignore[func-returns-value]
     assert gave_up.wait(60)
+    wait_for(lambda: canceller._stopping[0].given_up)
     canceller._stopping[0].waited += 60
     wait_for(lambda: len(hanging.canceled) >= 3)
     assert (canceller.outliving(), hanging.restarted, hanging.interrupted) == ([], [], [])
@@ -322,7 +327,7 @@ def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
         wait_for(lambda: failing != "look" or bool(failed))
         if failing != "calls":  # which is asked of those without tasks alone
             hanging.stages, hanging.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
-        made.stop(operation, once(lambda: gave_up.append(operation.handle) or True, "give_up"))  # type: ignore[func-returns-value]
+        made.stop(operation, once(lambda _: gave_up.append(operation.handle) or True, "give_up"))  # type: ignore[func-returns-value]
         if failing == "cores":
             wait_for(lambda: bool(made._stopping))
             made._stopping[0].waited += 61
@@ -332,7 +337,7 @@ def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
         other = Operation("SELECT 2")
         other.move(OperationState.PENDING)
         other.begin()
-        made.stop(other, lambda: gave_up.append(other.handle) or True)  # type: ignore[func-returns-value]
+        made.stop(other, lambda _: gave_up.append(other.handle) or True)  # type: ignore[func-returns-value]
         wait_for(lambda: other.handle in hanging.canceled and other.handle in gave_up)
     finally:
         made.close()
@@ -370,13 +375,13 @@ def test_readiness_names_what_outlives(lake: Lake) -> None:
 
 
 def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateway has one Spark thread; a statement that never comes back from Spark has its error, and the next one runs."""
+    """The gateway has one Spark thread; a statement that never comes back from Spark has its error, and another user's runs."""
     monkeypatch.setattr(gateway._canceller, "_patience", Patience(thread=0.0))
     stuck, following = held("stuck", needs_spark=True), held("following", needs_spark=True)
     with pytest.raises(StatementTimeout):
         gateway.run("SELECT stuck()", timeout=0.5)
     following.let_go.set()
-    gateway.run("SELECT following()", timeout=50.0).close()
+    gateway.run("SELECT following()", caller=Caller(principal="ben", administrator=True), timeout=50.0).close()
     assert not stuck.let_go.is_set()
 
 
@@ -391,7 +396,7 @@ def test_what_a_full_spool_stops_gives_its_slot_to_the_next(
     assert stuck.reached.wait(60)
     assert first.cancellation.cancel(ResultTooLarge("full"))
     following.let_go.set()
-    gateway.run("SELECT following()", timeout=50.0).close()
+    gateway.run("SELECT following()", caller=Caller(principal="ben", administrator=True), timeout=50.0).close()
     assert not stuck.let_go.is_set()
     stuck.let_go.set()
 

@@ -365,6 +365,34 @@ def test_given_up_works_count_among_their_principals_until_they_end(lane: Lane, 
         executor.close(2)
 
 
+def test_a_work_that_plans_on_keeps_its_place_from_its_own_principal_and_nobody_else() -> None:
+    """Told to stop, it holds a core until Spark is started anew: whoever cancels such statements began the next ones in their places."""
+    executor = Executor(local_threads=8, spark_threads=2)
+    stuck, own, others = [Gate(), Gate()], [Gate(), Gate()], [Gate(), Gate()]
+    try:
+        for gate in stuck:
+            work = executor.submit(on_spark(gate), owner="a")
+            assert gate.reached.wait(60)
+            executor.abandon(work)
+            assert executor.give_up(work, to_others=True)
+        for gate in own:
+            executor.submit(on_spark(gate), owner="a")
+        for gate in others:
+            executor.submit(on_spark(gate), owner="b")
+            assert gate.reached.wait(60)
+            gate.opened.set()
+        assert not own[0].reached.wait(0.2)
+        stuck[0].opened.set()
+        assert own[0].reached.wait(60)
+        assert not own[1].reached.wait(0.2)
+        stuck[1].opened.set()
+        assert own[1].reached.wait(60)
+    finally:
+        for gate in [*stuck, *own, *others]:
+            gate.opened.set()
+        executor.close(2)
+
+
 def test_who_has_given_up_works_does_not_come_behind_all_others() -> None:
     executor = Executor(local_threads=4, spark_threads=1)
     stuck, busy, own, last = [Gate(), Gate()], [Gate() for _ in range(4)], Gate(), Gate()
