@@ -42,6 +42,12 @@ class ConsumerRepository:
         sent = {"table": table_id, "branch": branch, "name": name, "owner": owner, "next": next_snapshot}
         return self._conn.execute(query, sent).rowcount == 1
 
+    def owner(self, table_id: UUID, branch: str, name: str) -> UUID | None:
+        """Which stream may tell a consumer's progress; None where there is no such consumer."""
+        query = "SELECT owner FROM stream_consumer WHERE table_id = %s AND branch = %s AND name = %s"
+        row = self._conn.execute(query, (table_id, branch, name)).fetchone()
+        return None if row is None else row[0]
+
     def note(self, table_id: UUID, branch: str, name: str) -> None:
         """See to it that a consumer has a row, also one that only its file tells of."""
         query = """

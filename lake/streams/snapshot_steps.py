@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -55,9 +56,12 @@ class OpenStreams:
         return sorted(streams, key=lambda one: one.began)
 
     def add(self, stream: TableStream) -> None:
-        """It has begun."""
+        """It has begun; those that read under the name of its consumer are to see so at once."""
         with self._lock:
+            named = [one for one in self._open if one.table_id == stream.table_id and one.consumer == stream.consumer is not None]
             self._open.add(stream)
+        for one in named:
+            one.doubt()
 
     def discard(self, stream: TableStream) -> None:
         """It has ended; twice is fine."""
@@ -114,6 +118,8 @@ class TableStream:
         self._kind = repr((predicate, rules.stream))
         """Of two streams of a kind one finds what both read of a commit."""
         self._progress = _Progress(consumer, cursor)
+        self._doubted = False
+        """Whether another stream may have taken its consumer, with no commit since."""
         self._order = PartitionOrder()
         self._wake = threading.Event()
         self._wake.set()
@@ -142,6 +148,11 @@ class TableStream:
         self._closed = True
         self._among.discard(self)
         self._unsubscribe()
+        self._woken()
+
+    def doubt(self) -> None:
+        """See whether its consumer is still its own, before the next commit."""
+        self._doubted = True
         self._woken()
 
     def never_wait(self) -> None:
@@ -272,12 +283,17 @@ class TableStream:
         while not self._closed and (left := due - time.time()) > 0:
             self.pause(left)
             yield None
+            with contextlib.suppress(Unavailable):
+                self._progress.check(self._table)
 
     def _look(self) -> list[Snapshot]:
         """The next snapshots, and the table as it is now; nothing while the catalog is away."""
         try:
             following = self._next()
             self._table = self.follower.once(("table", self._rights), self._reopen, max_age=self._rules.discovery.total_seconds())
+            if following or self._doubted:  # whoever took the consumer reads them
+                self._progress.check(self._table)
+                self._doubted = False
         except Unavailable:
             now = time.monotonic()
             self._away_since = self._away_since or now
@@ -347,6 +363,11 @@ class _Progress:
     def consumer_name(self) -> str | None:
         """The consumer's name; None without one."""
         return None if self._consumer is None else self._consumer.name
+
+    def check(self, table: LakeTable) -> None:
+        """Raise `ConsumerTaken` where a newer stream goes on in its place."""
+        if self._consumer is not None:
+            self._consumer.check(table)
 
     def read(self, cursor: Cursor) -> None:
         """Everything before a cursor's snapshot has been handed on."""

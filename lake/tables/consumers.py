@@ -240,6 +240,13 @@ class ConsumerProgress:
         # They differ where somebody else wrote the file; a server of before may have noted what it then could not write.
         return cls(catalog, name, owner, require_own), row.next_snapshot if filed == row.written else filed
 
+    def check(self, table: LakeTable) -> None:
+        """Raise `ConsumerTaken` where another stream goes on in its place."""
+        with self._catalog.reading() as tx:
+            owner = tx.consumers.owner(table.table_id, table.identifier.branch, self.name)
+        if owner != self._owner:
+            raise ConsumerTaken(self.name, str(table.identifier))
+
     def tell(self, table: LakeTable, next_snapshot: int, *, after: str | None = None) -> None:
         """Note that everything before a snapshot has been read; raises `ConsumerTaken` where another stream goes on in its place.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from lake import Lake, LakeTable
 from lake.access.callers import Caller
 from lake.streams import snapshot_steps
 from lake.streams.followers import Follower
-from lake.streams.snapshot_steps import TICK_SECONDS
+from lake.streams.snapshot_steps import TICK_SECONDS, StreamStep
 from lake.streams.streams import LEAST_DISCOVERY
 from lake.tables.consumers import ConsumerProgress, forget_consumer
 from model.errors import ConsumerTaken, InvalidOption, LakeError, OutcomeUnknown, SnapshotNotExist, Unavailable
@@ -286,6 +286,32 @@ def test_a_stream_goes_on_while_its_progress_cannot_be_noted(
     lake.commit(table, append("f3"))
     with pytest.raises(problem, match="It is away"):
         list(steps)
+
+
+def test_a_newer_stream_of_a_consumer_ends_an_idle_older_one(lake: Lake, table: LakeTable) -> None:
+    """At once, or before it is given the next commit, where the newer one is another server's."""
+    options = {"scan.snapshot-id": "1", "consumer-id": "c", "continuous.discovery-interval": "1 h"}
+    given: list[str] = []
+
+    def read_all(steps: Iterator[StreamStep | None]) -> None:
+        for step in steps:
+            given.extend([] if step is None else [step.planned[0].file.file_name])
+
+    def idle_at(steps: Iterator[StreamStep | None], following: int) -> bool:
+        return eventually(lambda: next(steps) is None and lake.consumers(table) == {"c": following}, pause=0)
+
+    lake.commit(table, append("f0"))
+    older = lake.follow(table, options).steps()
+    assert idle_at(older, 2)
+    ConsumerProgress.take(lake.catalog, table, "c")
+    lake.commit(table, append("f1"))
+    with pytest.raises(ConsumerTaken):
+        read_all(older)
+    second = lake.follow(table, options).steps()
+    assert idle_at(second, 3)
+    with contextlib.closing(lake.follow(table, options)), pytest.raises(ConsumerTaken):
+        read_all(second)
+    assert given == []
 
 
 def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(
