@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
@@ -17,6 +18,7 @@ from sql.parameters.placeholders import Bound
 from sql.parsing.base import BaseParser, place_of
 from sql.parsing.types import NO_ZONE
 
+T = TypeVar("T")
 REFUSED = "refused"
 """Key of a type node's meta: how a type was written that sqlglot takes for another, and why it is refused."""
 _NO_BLOB = "The type BLOB is not available in SQL; BYTES and VARBINARY(n) hold bytes."
@@ -52,7 +54,9 @@ class LiteralParser(BaseParser):
         if kwargs.get("check_func") and self._is_call():
             return None
         # Not `HiveParser`'s, which makes CHAR(n) and VARCHAR(n) of casts texts of any length, as Spark takes them.
-        type_ = super(HiveParser, self)._parse_types(*args, **kwargs)  # type: ignore[arg-type]
+        parse = super(HiveParser, self)._parse_types
+        type_: exp.Expr | None
+        type_ = parse(*args, **kwargs) if kwargs.get("check_func") else self._before_array(partial(parse, *args, **kwargs))  # type: ignore[arg-type]
         if isinstance(type_, exp.Cast) and not kwargs.get("check_func"):  # a value of the type, in brackets, where only a type can stand
             self.refuse(
                 "Brackets behind ARRAY<…>, MAP<…> or ROW<…> make no type; an array of arrays is ARRAY<ARRAY<…>>.", self._tokens[start]
@@ -63,9 +67,22 @@ class LiteralParser(BaseParser):
                 type_.meta[REFUSED] = " ".join(words[-3:] if len(words) > 1 else words), NO_ZONE
             elif words[:1] == ["BLOB"]:
                 type_.meta[REFUSED] = words[0], _NO_BLOB
-            elif kwargs.get("with_collation"):  # inside ARRAY<…> and MAP<…>; a ROW's fields have it among their constraints
+            while not kwargs.get("check_func") and self.eat("ARRAY"):  # the standard's spelling: INT ARRAY
+                type_ = exp.DataType(this=exp.DType.ARRAY, expressions=[type_], nested=True)
+            if kwargs.get("with_collation") and REFUSED not in type_.meta:  # inside ARRAY<…> and MAP<…>; a ROW's has constraints
                 self._parse_nullability(type_)
         return type_
+
+    def _before_array(self, parse: Callable[[], T]) -> T:
+        """Let a type end before ``ARRAY``: sqlglot takes what stands behind a comma there, or closes the type, for a value."""
+        if "_match" in vars(self):  # inside another type
+            return parse()
+        match = self._match
+        vars(self)["_match"] = lambda kind, *args, **kwargs: None if kind == TokenType.ARRAY else match(kind, *args, **kwargs)
+        try:
+            return parse()
+        finally:
+            del vars(self)["_match"]
 
     def _is_call(self) -> bool:
         """Whether a type's name is that of a function or column here: ``ROW(f(a))``, ``ARRAY[…]``, not ``TIMESTAMP(3) '…'``.

@@ -212,6 +212,21 @@ def test_brackets_behind_a_type_with_types_inside_are_no_type(cast: str) -> None
     assert parse_one("SELECT CAST(a AS ARRAY<INT>)[1], CAST(a AS INT[]), ARRAY<INT>[1]").sql("spark").count("ARRAY<INT>") == 3
 
 
+@pytest.mark.parametrize(
+    ("type_", "read"),
+    [
+        ("INT ARRAY ARRAY", "ARRAY<ARRAY<INT>>"),
+        ("ARRAY<INT ARRAY>", "ARRAY<ARRAY<INT>>"),
+        ("MAP<STRING, DECIMAL(5, 1) ARRAY>", "MAP<STRING, ARRAY<DECIMAL(5, 1)>>"),
+        ("ROW<x INT ARRAY>", "STRUCT<x: ARRAY<INT>>"),
+        ("ROW<x INT ARRAY, y INT>", "STRUCT<x: ARRAY<INT>, y: INT>"),
+        ("ROW<array INT ARRAY NOT NULL, y ROW<z STRING ARRAY>>", "STRUCT<array: ARRAY<INT> NOT NULL, y: STRUCT<z: ARRAY<STRING>>>"),
+    ],
+)
+def test_array_behind_a_type_is_read_in_casts_as_in_columns(type_: str, read: str) -> None:
+    assert parse_one(f"SELECT CAST(a AS {type_}), b").sql("spark") == f"SELECT CAST(a AS {read}), b"
+
+
 def test_too_deep_nesting_is_an_error_not_a_crash() -> None:
     with pytest.raises(SqlSyntaxError, match="nested too deeply"):
         parse_one("SELECT " + "(" * 5000 + "1" + ")" * 5000)
