@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from model.options.clustering import BUCKET_APPEND_ORDERED
 from model.options.names import inner_directory, name_part
 from model.options.option import (
     TUNING,
     Option,
+    Parser,
     boolean,
     columns,
     duration,
@@ -22,12 +25,28 @@ from model.options.option import (
     text,
 )
 
+T = TypeVar("T")
 DISABLE_EXPLICIT_CASTS = Option(
     "disable-explicit-type-casting",
     boolean(),
     False,
     "Whether ALTER refuses a type to which values come only by an explicit cast, such as STRING to BIGINT.",
 )
+
+
+def _stored(parser: Parser[T], is_of_use: Callable[[T], bool], expected: str) -> Parser[T]:
+    """The same parser, by which no other value is set; one that was stored before is read."""
+
+    def judge(raw: str) -> None:
+        parser.judge(raw)
+        if not is_of_use(parser.parse(raw)):
+            raise ValueError(expected)
+
+    return replace(parser, judge=judge)
+
+
+_ZSTD_LEVEL = _stored(integer(at_least=1), lambda level: level <= 22, "must be at most 22")
+_SPILL_CODEC = _stored(text(), lambda codec: codec.lower() in ("zstd", "lz4", "lzo", "none"), "one of zstd, lz4, lzo, none is expected")
 
 WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("type", one_of("table"), "table", "Kind of table.", mutable=False),
@@ -64,13 +83,16 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "zstd",
         "Codec of new data files; gzip and uncompressed are Parquet's, zlib is ORC's.",
     ),
-    Option("file.compression.zstd-level", integer(at_least=1), 1, "Zstd level."),
+    Option("file.compression.zstd-level", _ZSTD_LEVEL, 1, "Zstd level, up to 22."),
     Option(
         "file.block-size", optional(memory_size()), None, "Row-group / stripe size; unset = format default (Parquet 128 MB, ORC 64 MB)."
     ),
     Option("parquet.enable.dictionary", boolean(), True, "Whether Parquet columns may be dictionary-encoded."),
     Option(
-        "target-file-size", optional(memory_size()), None, "Size at which a data file is closed and the next begun; 256 mb where unset."
+        "target-file-size",
+        optional(_stored(memory_size(), lambda size: size > 0, "a size above zero is expected")),
+        None,
+        "Size at which a data file is closed and the next begun; 256 mb where unset.",
     ),
     Option("target-file-row-num", integer(at_least=1, bits=64), 2**63 - 1, "Roll-over row count."),
     Option("index-file-in-data-file-dir", only_false(), False, "Put index files in bucket dirs instead of 'index/'.", mutable=False),
@@ -105,8 +127,8 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("write.batch-memory", memory_size(), 128 << 20, "Memory bound per write batch.", kept=TUNING),
     Option("async-file-write", boolean(), True, "Write files in a background thread.", kept=TUNING),
     Option("page-size", memory_size(), 64 << 10, "Memory page size of buffers.", kept=TUNING),
-    Option("spill-compression", text(), "zstd", "Codec of spill files."),
-    Option("spill-compression.zstd-level", integer(at_least=1), 1, "Level of it.", kept=TUNING),
+    Option("spill-compression", _SPILL_CODEC, "zstd", "Codec of spill files: zstd, lz4, lzo or none."),
+    Option("spill-compression.zstd-level", _ZSTD_LEVEL, 1, "Level of it, up to 22.", kept=TUNING),
     Option("local-sort.max-num-file-handles", integer(at_least=1), 128, "Merge fan-in of external sort.", kept=TUNING),
     Option("sort-spill-buffer-size", memory_size(), 64 << 20, "Memory for spilled sort.", kept=TUNING),
     Option("sort-spill-threshold", optional(integer()), None, "Max readers before a merge spills.", kept=TUNING),

@@ -48,6 +48,26 @@ def test_a_name_of_tags_that_is_stored_already_ends_no_alter(lake: Lake) -> None
         lake.alter_table(T, [SetOption(key=key, value="nightly$2")])
 
 
+@pytest.mark.parametrize(
+    ("key", "stored", "said"),
+    [
+        ("target-file-size", "0", "above zero"),
+        ("spill-compression", "nonsense", "one of zstd, lz4, lzo, none"),
+        ("spill-compression.zstd-level", "23", "at most 22"),
+        ("file.compression.zstd-level", "23", "at most 22"),
+    ],
+)
+def test_a_value_that_nobody_could_use_is_refused_and_one_that_is_stored_stays(lake: Lake, key: str, stored: str, said: str) -> None:
+    lake.create_table(T, new_schema([column("id", "BIGINT")]))
+    store_options(lake, T, {key: stored})
+    insert(lake, 1)
+    lake.alter_table(T, [SetOption(key="write-only", value="true")])
+    assert lake.open(T).schema.options[key] == stored
+    other = Identifier("default", "other")
+    with pytest.raises(InvalidOption, match=said):
+        lake.create_table(other, new_schema([column("id", "BIGINT")], options={key: stored}))
+
+
 def test_a_table_with_such_a_name_is_registered(lake: Lake) -> None:
     lake.create_table(T, new_schema([column("id", "BIGINT")]))
     insert(lake, 1)

@@ -117,7 +117,8 @@ def test_options(house: Environment, endpoint: Endpoint, table: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("bucket", "many"), ("bucket", "0"), ("target-file-size", "lots"), ("snapshot.num-retained.min", "few"),
+        ("bucket", "many"), ("bucket", "0"), ("target-file-size", "lots"), ("target-file-size", "0"),
+        ("spill-compression", "nonsense"), ("spill-compression.zstd-level", "23"), ("snapshot.num-retained.min", "few"),
         ("snapshot.time-retained", "soon"), ("write-only", "maybe"),
     ],
 )  # fmt: skip
