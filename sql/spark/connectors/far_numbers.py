@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
@@ -26,10 +28,13 @@ def has_decimal(type_: st.DataType) -> bool:
     return any(isinstance(one, st.DecimalType) for one in within(type_))
 
 
-def as_texts(schema: st.StructType, *kinds: type[st.DataType]) -> st.StructType:
+Schema = TypeVar("Schema", bound=st.StructType | st.ArrayType)
+
+
+def as_texts(schema: Schema, *kinds: type[st.DataType]) -> Schema:
     """The schema with STRING in place of DECIMAL, and of what else is named."""
     made = _as_text(schema, (st.DecimalType, *kinds))
-    assert isinstance(made, st.StructType)
+    assert isinstance(made, type(schema))
     return made
 
 
@@ -67,7 +72,7 @@ def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ig
     return F.transform_values(column, lambda _, value: from_texts(value, type_.valueType, *kinds, ignoring=ignoring))
 
 
-def json_values(text: Column, schema: st.StructType, options: dict[str, str], *, ignoring: bool) -> Column:
+def json_values(text: Column, schema: st.StructType | st.ArrayType, options: dict[str, str], *, ignoring: bool) -> Column:
     """``from_json``; a text with a far number anywhere, or what looks like one, has its DECIMALs read as texts.
 
     Spark makes a text of a number by way of a double: those that would not stay as they are get quotes before. Of a key that an object has

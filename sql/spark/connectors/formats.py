@@ -36,17 +36,38 @@ def decoded(column: str, side: Side, table: ConnectorTable) -> tuple[Column, Col
         return F.struct(_from_bytes(data, side.columns[0].type).alias(side.inner(side.columns[0]))), None
     if side.format == "avro":
         return _from_avro(data, avro_schema(side)), None
-    text = data.cast("string")
-    schema = st.StructType([st.StructField(side.inner(c), to_spark(c.type), True) for c in side.columns])
-    ignoring = (side.option(table.options, "ignore-parse-errors") or "false").lower() == "true"
-    options = {"mode": "PERMISSIVE" if ignoring else "FAILFAST"} | _text_options(side, table, reading=True)
+    text, schema = data.cast("string"), _schema(side)
+    ignoring = _ignores_errors(side, table)
+    options = _reading_options(side, table)
     if side.format == "json":
-        sound = F.try_parse_json(text).isNotNull() & text.rlike(r"^\s*\{") if ignoring else None  # else it is a row of NULLs to Spark
+        sound = F.try_parse_json(text).isNotNull() & text.rlike(r"^\s*[{\[]") if ignoring else None  # else it is a row of NULLs to Spark
         return json_values(text, schema, options, ignoring=ignoring), sound
     if not has_decimal(schema):
         return F.from_csv(text, _ddl(schema), options), None
     texts = F.from_csv(text, _ddl(as_texts(schema)), options)
     return once(texts, lambda value: from_texts(value, schema, ignoring=ignoring)), None
+
+
+def decoded_values(column: str, side: Side, table: ConnectorTable) -> tuple[Column, Column | None]:
+    """The same with a row for each value of a record: of JSON each object of an array that is its root, as in Flink."""
+    one, sound = decoded(column, side, table)
+    if side.format != "json":
+        return one, sound
+    text, several = F.col(column).cast("string"), st.ArrayType(_schema(side))
+    values = json_values(text, several, _reading_options(side, table), ignoring=_ignores_errors(side, table))
+    return F.explode(F.when(text.rlike(r"^\s*\["), F.filter(values, F.isnotnull)).otherwise(F.array(one))), sound
+
+
+def _schema(side: Side) -> st.StructType:
+    return st.StructType([st.StructField(side.inner(c), to_spark(c.type), True) for c in side.columns])
+
+
+def _ignores_errors(side: Side, table: ConnectorTable) -> bool:
+    return (side.option(table.options, "ignore-parse-errors") or "false").lower() == "true"
+
+
+def _reading_options(side: Side, table: ConnectorTable) -> dict[str, str]:
+    return {"mode": "PERMISSIVE" if _ignores_errors(side, table) else "FAILFAST"} | _text_options(side, table, reading=True)
 
 
 def _ddl(schema: st.StructType) -> str:

@@ -34,7 +34,7 @@ from sql.connectors.kafka import (
     topics_of,
 )
 from sql.spark.connectors.base import SparkConnector
-from sql.spark.connectors.formats import decoded, encoded
+from sql.spark.connectors.formats import decoded, decoded_values, encoded
 from sql.spark.read.reads import named, once, tagged
 from sql.spark.read.types import to_spark
 from sql.spark.streaming.partitions import PARTITION, name_of, names_in
@@ -249,10 +249,10 @@ def _shown(frame: DataFrame, table: ConnectorTable, *, partition: bool = False) 
     key, value = sides(table)
     if value.format != "raw":
         frame = frame.where(F.col("value").isNotNull())
-    parsed, sound = decoded("value", value, table)
-    frame = frame.withColumn("__value", parsed)
+    parsed, sound = decoded_values("value", value, table)
     if sound is not None:
         frame = frame.where(sound)
+    frame = frame.withColumn("__value", parsed)
     if key is not None:
         frame = frame.withColumn("__key", decoded("key", key, table)[0])
     columns = []

@@ -21,7 +21,7 @@ from sql.connectors import ConnectorScope
 from sql.connectors.kafka import sides
 from sql.connectors.registry import connector_table
 from sql.dialect import parse_one
-from sql.spark.connectors.formats import decoded
+from sql.spark.connectors.formats import decoded_values
 from sql.spark.session.pool import SparkPool
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -34,7 +34,7 @@ BEYOND = r"NUMERIC_VALUE_OUT_OF_RANGE|NUMERIC_OUT_OF_SUPPORTED_RANGE|cannot be r
 def decoded_in(format_: str, columns: str, options: str = "") -> tuple[Column, Column | None]:
     text = f"CREATE TEMPORARY TABLE k ({columns}) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'h:1', 'topic' = 'x', "
     table = connector_table("k", parse_one(f"{text} 'format' = '{format_}'{options})").args["definition"], ConnectorScope())
-    return decoded("value", sides(table)[1], table)
+    return decoded_values("value", sides(table)[1], table)
 
 
 def read(spark: SparkSession, format_: str, columns: str, values: list[str], options: str = "") -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -42,6 +43,23 @@ def test_a_column_that_key_and_value_hold_shows_the_values(spark: SparkSession) 
     assert shown(spark, table("id STRING, v INT", sides), *records, *without) == expected
     except_key = table("id STRING, v INT", f"{sides}, 'value.fields-include' = 'EXCEPT_KEY'")
     assert shown(spark, except_key, *records) == [(None, 1), ("x", 2)]
+
+
+def test_an_array_is_a_row_for_each_of_its_objects(spark: SparkSession) -> None:
+    """As in Flink, with the key and the metadata of its record in each."""
+    values = [b'{"v": 1}', b' [{"v": 2, "d": 1.5}, null, {"v": 3, "d": 123456789012345678.12}]', b"[]", b'[{"v": 4, "d": 1e99999999}, {}]']
+    sides = "'topic' = 'x', 'key.format' = 'raw', 'key.fields' = 'id', 'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY'"
+    made = table("id STRING, v INT, d DECIMAL(20, 2), o BIGINT METADATA FROM 'offset'", sides)
+    large = Decimal("123456789012345678.12")
+    assert shown(spark, made, *[(b"k", value, None) for value in values]) == [
+        ("k", 1, None, 0), ("k", 2, Decimal("1.50"), 1), ("k", 3, large, 1), ("k", 4, None, 3), ("k", None, None, 3)
+    ]  # fmt: skip
+    for wrong in (b"[1]", b'[{"v": "x"}]', b'[{"v": 1}'):
+        with pytest.raises(Exception, match=r"MALFORMED_RECORD"):
+            shown(spark, made, (b"k", wrong, None))
+    ignoring = table("v INT", "'topic' = 'x', 'format' = 'json', 'json.ignore-parse-errors' = 'true'")
+    several = [(None, value, None) for value in (b'[{"v": "x"}, {"v": 5}]', b"[1]", b"[[]]", b"[", b"5", b'{"v": 6}')]
+    assert shown(spark, ignoring, *several) == [(None,), (5,), (6,)]
 
 
 def test_of_headers_of_one_name_the_last_one_counts(spark: SparkSession) -> None:
