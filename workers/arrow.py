@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from model.errors import BadRequest, InvalidData, Unavailable, UnsupportedType
+from table.format.rows.array_memory import memory_of
 from workers.pool import WorkerLimits, WorkerLost, WorkerPool
 from workers.spool import in_memory
 from workers.validation import check_names, check_schema, validated
@@ -21,6 +22,8 @@ from workers.validation import check_names, check_schema, validated
 _log = logging.getLogger(__name__)
 _SCHEMA, _ROWS = "schema", "rows"
 """What of a stream is wanted."""
+_JOINED_BYTES = 16 << 20
+"""How much wait to be joined, at least; more where what was joined is larger, so that no row is copied more than a few times."""
 
 
 class ArrowReader(Protocol):
@@ -30,7 +33,10 @@ class ArrowReader(Protocol):
         """The columns at the beginning of an Arrow IPC stream; raises `BadRequest`, and `InvalidData` for a name that is no text."""
 
     def rows(self, stream: Iterable[bytes], owner: str) -> list[pa.RecordBatch]:
-        """The batches of an Arrow IPC stream, validated; raises `BadRequest`, `InvalidData` or `UnsupportedType`."""
+        """The rows of an Arrow IPC stream, validated, in one batch; none where none came.
+
+        Raises `BadRequest`, `InvalidData` or `UnsupportedType`.
+        """
 
 
 class ArrowProcesses:
@@ -94,7 +100,7 @@ class ArrowHere:
         check_schema(schema)
         if any(pa.types.is_dictionary(field.type) for field in schema):
             raise UnsupportedType("Parameters that are encoded by a dictionary are not read here; send plain values.")
-        return [_batch(message, schema) for message in messages]
+        return _joined(_batch(message, schema) for message in messages)
 
 
 def rewritten(task: dict[str, Any], file: int) -> dict[str, Any]:
@@ -143,6 +149,21 @@ def _batch(message: pa.Message, schema: pa.Schema) -> pa.RecordBatch:
     except (pa.ArrowException, OSError) as problem:
         raise _unreadable(problem) from None
     return validated(batch)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All rows in one batch: a client that sends each row in one of its own sends arrays that take a hundred times the values."""
+    joined: list[pa.RecordBatch] = []
+    waiting, kept = 0, 0
+    for batch in batches:
+        if joined and not batch.num_rows:
+            continue
+        joined.append(batch)
+        waiting += memory_of(batch)
+        if waiting > max(_JOINED_BYTES, kept):
+            joined = [pa.concat_batches(joined)]
+            waiting, kept = 0, memory_of(joined[0])
+    return [pa.concat_batches(joined)] if len(joined) > 1 else joined
 
 
 def _unreadable(problem: Exception) -> BadRequest:

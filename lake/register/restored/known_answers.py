@@ -46,7 +46,10 @@ def _answers(snapshot: Snapshot) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _file_ages(io: FileIO, layout: TableLayout) -> Mapping[str, int]:
-    """How old a branch's files of snapshots are by the store's clock, in milliseconds, by name."""
+    """How old a branch's files of snapshots are by the store's clock, in milliseconds, by name; empty where that is unknown."""
+    behind = behind_millis(io, layout.snapshot_dir())
+    if behind is None:
+        return {}
     statuses = io.list(layout.snapshot_dir())
-    now = time.time_ns() // 1_000_000 - behind_millis(io, layout.snapshot_dir())
+    now = time.time_ns() // 1_000_000 - behind
     return {file_name(status.path): max(0, now - status.mtime_millis) for status in statuses}

@@ -141,21 +141,22 @@ class ReceivedRows:
         return files.spooled_parts(itertools.chain(self._first.framed(), self._counted(), [_END]))
 
     def batches(self) -> list[pa.RecordBatch]:
-        """All batches, validated; raises `StatementTooLarge` past what is taken into this process."""
+        """All rows, validated, in one batch, or none; raises `StatementTooLarge` past what is taken into this process."""
         return self._reader.rows(list(self._in_place()), self._owner)
 
     def _in_place(self) -> Iterator[bytes]:
         """The stream, once none of its messages tells that it takes too much."""
         yield from self._first.framed()
-        rows = sent = size = 0
+        rows = sent = size = arrays = 0
         for message in self._messages:
             rows += message.rows
             sent += len(message.header) + len(message.body)
-            size += message.unfolded_bytes() + message.place_bytes()
-            if rows > PLACE_ROWS or max(sent, size) > PLACE_BYTES:
+            size += message.unfolded_bytes()
+            arrays = max(arrays, message.place_bytes())  # once: all rows come back in one batch
+            if rows > PLACE_ROWS or max(sent, size + arrays) > PLACE_BYTES:
                 raise StatementTooLarge(
-                    f"The parameters are more than {PLACE_ROWS} rows or, decompressed, {PLACE_BYTES} bytes; send them in parts, "
-                    "or ingest rows."
+                    f"The parameters are more than {PLACE_ROWS} rows, or more than {PLACE_BYTES} bytes: as they were sent, or decompressed "
+                    f"with {ARRAY_BYTES} for each column. Send them in parts, or ingest rows."
                 )
             yield from message.framed()
         yield _END

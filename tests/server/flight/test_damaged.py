@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -22,6 +23,7 @@ from server.flight import pending
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.wire.messages import message, packed, unpacked
 from server.flight.wire.received import Message, ReceivedRows
+from sql.execution.array_memory import memory_of
 from tests import fix_postgres
 from tests.fix_memory import LastingPath
 from tests.server.flight.conftest import Endpoint, rows
@@ -190,13 +192,35 @@ def test_parameters_count_with_their_arrays(monkeypatch: pytest.MonkeyPatch) -> 
         statements.bind(handle, statements.get(handle, ADA), [nulls] * 20)
 
 
-@pytest.mark.parametrize(("columns", "rows", "count"), [(20_000, 1, 11), (1, 0, 80_000)])
-def test_parameters_that_are_nothing_but_arrays_are_refused_as_they_come(columns: int, rows: int, count: int) -> None:
-    batch = pa.record_batch([pa.nulls(rows)] * columns, names=[f"c{number}" for number in range(columns)])
-    first, sent = batch.schema.serialize().to_pybytes(), batch.serialize().to_pybytes()
-    schema, of_rows = (Message(whole[8 : 8 + int.from_bytes(whole[4:8], "little")], b"") for whole in (first, sent))
-    with pytest.raises(StatementTooLarge, match="parameters are more"):
-        ReceivedRows([schema, *[of_rows] * count], 1 << 30, ArrowHere(), "").batches()
+def sent(batch: pa.RecordBatch, count: int) -> Iterator[Message]:
+    """A batch so many times, as a client sends them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    messages = pa.ipc.MessageReader.open_stream(sink.getvalue())
+    schema, of_rows = (Message(one.metadata.to_pybytes(), one.body.to_pybytes()) for one in messages)
+    return itertools.chain([schema], itertools.repeat(of_rows, count))
+
+
+def of_nulls(columns: int, rows: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(rows)] * columns, names=[f"c{number}" for number in range(columns)])
+
+
+FIVE = pa.record_batch({"a": [1], "b": ["x"], "c": [1.5], "d": [None], "e": pa.array([[1, 2]])})
+
+
+@pytest.mark.parametrize(("batch", "count"), [(FIVE, 20_000), (of_nulls(5000, 1), 40), (of_nulls(1, 0), 80_000)])
+def test_parameters_in_many_batches_are_taken_and_kept_in_one(batch: pa.RecordBatch, count: int) -> None:
+    """A client that binds each row in a batch of its own sends arrays that take a hundred times the values."""
+    (taken,) = ReceivedRows(sent(batch, count), 1 << 30, ArrowHere(), "").batches()
+    assert taken.equals(pa.concat_batches([batch] * count))
+    assert memory_of(taken) < 5_000_000
+
+
+@pytest.mark.parametrize(("columns", "count"), [(90_000, 1), (20_000, 300)], ids=["columns", "sent"])
+def test_parameters_that_are_nothing_but_arrays_are_refused_as_they_come(columns: int, count: int) -> None:
+    with pytest.raises(StatementTooLarge, match=r"more than 67108864 bytes: as they were sent, or .* each column"):
+        ReceivedRows(sent(of_nulls(columns, 1), count), 1 << 30, ArrowHere(), "").batches()
 
 
 def test_a_prepared_statement_counts_with_its_columns() -> None:
