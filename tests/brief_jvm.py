@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import marshal
@@ -15,7 +16,6 @@ import time
 import warnings
 import zipfile
 from pathlib import Path
-from uuid import uuid4
 
 from sql.spark.driver.class_archive import ClassArchive, spark_home
 from sql.spark.driver.launch import Launcher
@@ -48,26 +48,30 @@ def make_archive() -> None:
         subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, check=True)
 
 
-def compile_pyspark() -> None:
-    """Add compiled modules to the file that Spark's Python processes import pyspark from, beside the sources that it has.
+def compile_pyspark(home: Path | None = None) -> None:
+    """Add compiled modules to the file that Spark's Python processes import pyspark from, behind the sources that it has.
 
     Python compiles what lies in such a file each time anew: 0.4 s of processor time for each process; a stream starts six and more.
-    Whatever keeps it from being written leaves it as it was.
+    A process that runs has read where in the file each module begins: all that was there stays where it is, and the file is another
+    one only once it is whole, made by one run of those that use the same environment. What keeps it from being written leaves it as it was.
     """
-    path = spark_home() / "python" / "lib" / "pyspark.zip"
-    made = path.with_name(f"{path.name}.{uuid4().hex}")
-    with contextlib.suppress(OSError, zipfile.BadZipFile):
+    path = (home or spark_home()) / "python" / "lib" / "pyspark.zip"
+    with contextlib.suppress(OSError, zipfile.BadZipFile), path.open("rb") as before:
+        fcntl.flock(before, fcntl.LOCK_EX)
+        with zipfile.ZipFile(path) as sources:  # by its name: another run may have been first
+            if any(name.endswith(".pyc") for name in sources.namelist()):
+                return
+            compiled = {
+                f"{name}c": _compiled(sources.read(name), f"{path}/{name}")
+                for name in sources.namelist()
+                if name.endswith(".py") and "/tests/" not in name
+            }
+        made = path.with_name(f"{path.name}.made")  # where a run was killed here, the next one begins it anew
         try:
-            with zipfile.ZipFile(path) as sources:
-                if any(name.endswith(".pyc") for name in sources.namelist()):
-                    return
-                with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as both:
-                    for entry in sources.infolist():
-                        source = sources.read(entry)
-                        both.writestr(entry, source)
-                        if entry.filename.endswith(".py") and "/tests/" not in entry.filename:
-                            both.writestr(f"{entry.filename}c", _compiled(source, f"{path}/{entry.filename}"))
-            made.chmod(path.stat().st_mode & 0o777)
+            shutil.copy(path, made)
+            with zipfile.ZipFile(made, "a", zipfile.ZIP_DEFLATED) as both:
+                for name, code in compiled.items():
+                    both.writestr(name, code)
             made.replace(path)
         finally:
             made.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,16 @@ LastingPath = Callable[[str], Path]
 """Makes a directory by a name, for what many tests share."""
 
 
+def writes_much(tests: Sequence[pytest.Item]) -> bool:
+    """Whether what tests share may come to hold much: in campaigns, and where nothing but tests that write much run.
+
+    In a run of all tests the slow ones are few. A server whose disk is nearly full refuses rows of every test that comes after.
+    """
+    if any(test.get_closest_marker("torture") is not None for test in tests):
+        return True
+    return all(any(test.get_closest_marker(mark) is not None for mark in _ON_A_DISK) for test in tests)
+
+
 def memory(room_bytes: int = _ROOM_BYTES) -> Path | None:
     """A file system in memory, where this machine has one with so much free."""
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= room_bytes else None
@@ -38,8 +48,9 @@ def memory(room_bytes: int = _ROOM_BYTES) -> Path | None:
 class _Places:
     """Directories of tests: in memory, from where they go some time after the tests have ended, or where pytest makes them."""
 
-    def __init__(self, base: Path | None, factory: pytest.TempPathFactory) -> None:
+    def __init__(self, base: Path | None, factory: pytest.TempPathFactory, *, share_much: bool) -> None:
         self._base = base
+        self._share_much = share_much
         self._factory = factory
         self._made = 0
         self._ended: deque[tuple[float, Path]] = deque()
@@ -66,7 +77,7 @@ class _Places:
 
     def lasting(self, name: str) -> Path:
         """A directory for what many tests share, which goes as the run ends."""
-        if self._base is None or memory() is None:
+        if self._base is None or memory() is None or self._share_much:
             return self._factory.mktemp(name)
         self._made += 1
         made = self._base / f"{name}-{self._made}"
@@ -75,12 +86,13 @@ class _Places:
 
 
 @pytest.fixture(scope="session")
-def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Places]:
+def _places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Places]:
+    much = writes_much(request.session.items)
     if (directory := memory()) is None or os.statvfs(directory).f_flag & os.ST_NOEXEC:  # as in containers: some tests run what they write
-        yield _Places(None, tmp_path_factory)
+        yield _Places(None, tmp_path_factory, share_much=much)
         return
     with tempfile.TemporaryDirectory(prefix="sluice-tests-", dir=directory, ignore_cleanup_errors=True) as base:
-        yield _Places(Path(base), tmp_path_factory)
+        yield _Places(Path(base), tmp_path_factory, share_much=much)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
-"""What `fix_rules` says of a run holds in it."""
+"""What `fix_rules` and `fix_memory` say of a run holds in it."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.fix_memory import LastingPath, memory, writes_much
 from tests.fix_rules import group_of
 
 
@@ -16,3 +17,22 @@ def test_those_who_share_something_costly_are_in_one_group(request: pytest.Fixtu
     for item in items:
         group = group_of(item)
         assert item.nodeid.endswith(f"@{group}") if group else "@" not in item.nodeid.rpartition("]")[2], item.nodeid
+
+
+def test_what_tests_share_lies_on_a_disk_where_they_may_write_much(request: pytest.FixtureRequest, lasting_path: LastingPath) -> None:
+    """A server in memory that a campaign has filled refuses the rows of all tests after."""
+
+    def marked(*names: str) -> pytest.Item:
+        item: pytest.Item = pytest.Function.from_parent(request.node.parent, name="marked", callobj=lambda: None)
+        for name in names:
+            item.add_marker(name)
+        return item
+
+    plain, slow, torture = marked("spark"), marked("spark", "slow"), marked("torture")
+    for tests in ([torture], [plain, torture], [slow], [slow, torture, slow]):
+        assert writes_much(tests)
+    for tests in ([plain], [plain, slow]):
+        assert not writes_much(tests)
+    lies_in_memory = not writes_much(request.session.items) and memory() is not None
+    if not lies_in_memory:
+        assert not lasting_path("shared").is_relative_to("/dev/shm")
