@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -57,11 +57,11 @@ class IdempotencyRepository:
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
-    def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | Taken:
-        """Take the key, or tell who has it. A dead server's unfinished claim is taken over."""
+    def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID, idle: Sequence[UUID] = ()) -> IdempotencyRow | Taken:
+        """Take the key, or tell who has it. Unfinished claims of dead servers, and of ``idle`` owners, who did nothing, are taken over."""
         while True:
             mine = Key(scope=scope, key=key, body_hash=body_hash, owner=owner, claimed=False)
-            if (taken := self._claim(mine).fetchone()) is not None:
+            if (taken := self._claim(mine, idle).fetchone()) is not None:
                 return Taken(again=taken[0])
             if (claimed := self.look(scope, key, body_hash)) is not None:
                 return claimed  # otherwise it was given back meanwhile
@@ -107,7 +107,7 @@ class IdempotencyRepository:
         cursor = self._conn.ahead(_HOLD, (key.scope, key.key, key.owner))
         return lambda: cursor.rowcount == 1
 
-    def _claim(self, mine: Key) -> Cursor[Any]:
+    def _claim(self, mine: Key, idle: Sequence[UUID] = ()) -> Cursor[Any]:
         """Take the key; a statement of one row where that was possible, which says whether somebody had it before.
 
         Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again, nor is
@@ -124,10 +124,10 @@ class IdempotencyRepository:
             ON CONFLICT (scope, key) DO UPDATE
               SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
                   answer = NULL, created_at = now()
-              WHERE k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner)
+              WHERE k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = ANY(%(owners)s))
             RETURNING xmax::text <> '0'
         """
-        values = {**_values(mine.scope, mine.key, mine.body_hash), "owner": mine.owner, "lease": LEASE}
+        values = {**_values(mine.scope, mine.key, mine.body_hash), "owner": mine.owner, "owners": [mine.owner, *idle], "lease": LEASE}
         return self._conn.execute(query, values)
 
     def renew(self, owners: list[UUID], *, decided: Mapping[str, Any]) -> None:
@@ -152,10 +152,21 @@ class IdempotencyRepository:
         query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
         self._conn.later(query, (Jsonb(dict(answer)), scope, key, owner))
 
-    def run_out(self, owners: list[UUID]) -> None:
-        """End the claims of owners that did nothing under them, if they have any; what a try before had claimed stays told."""
-        query = "UPDATE idempotency_key SET lease_until = now() - interval '1 second' WHERE owner = ANY(%s) AND answer IS NULL"
-        self._conn.execute(query, (owners,))
+    def run_out(self, claims: Sequence[tuple[str, str, UUID]]) -> None:
+        """End claims (scope, key, owner) under which nothing was done, those that are there; what a try before had claimed stays told.
+
+        One that a transaction holds stays: it may be of a connection whose end Postgres has not noticed, which is not waited for.
+        """
+        query = """
+            UPDATE idempotency_key SET lease_until = now() - interval '1 second'
+            WHERE (scope, key) IN (
+                SELECT k.scope, k.key
+                FROM unnest(%s::text[], %s::text[], %s::uuid[]) AS idle (scope, key, owner) JOIN idempotency_key k USING (scope, key, owner)
+                WHERE k.answer IS NULL AND k.lease_until > now()
+                FOR UPDATE OF k SKIP LOCKED
+            )
+        """
+        self._conn.execute(query, tuple(map(list, zip(*claims, strict=True))))
 
     def let_go(self, owner: UUID) -> None:
         """What was answered under the claim is the last."""

@@ -97,8 +97,8 @@ class Idempotency:
         self._catalog = catalog
         self._clock = clock
         self._held: set[UUID] = set()
-        self._doubted: dict[UUID, float] = {}
-        """Owners that did nothing and may have claims all the same, and until when, by `time.monotonic`."""
+        self._doubted: dict[tuple[str, str, UUID], float] = {}
+        """Claims (scope, key, owner) under which nothing was done and which may be there, and until when, by `time.monotonic`."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._woken = threading.Event()
@@ -120,7 +120,7 @@ class Idempotency:
             try:
                 claimed = self._claimed(claim)
             except (OutcomeUnknown, Unavailable) as lost:
-                self._doubt(claim.owner)
+                self._doubt(claim)
                 raise Unavailable(
                     f"The catalog database went away while the idempotency key '{claim.key}' was being claimed. This request did nothing "
                     "under it; try again in a moment. It may be 409 IdempotencyInProgress until this server has reached the database "
@@ -133,11 +133,9 @@ class Idempotency:
         return _told(claim, claimed)
 
     def _claimed(self, claim: IdempotencyClaim) -> IdempotencyRow | Taken:
-        doubted = self._in_doubt()
+        idle = [owner for scope, key, owner in self._in_doubt() if (scope, key) == claim.order]
         with self._catalog.deciding() as tx:
-            if doubted:
-                tx.idempotency.run_out(doubted)
-            return tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
+            return tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner, idle=idle)
 
     def answered(self, claim: IdempotencyClaim) -> Replay | None:
         """What was answered under a key that is not claimed; None where nobody works or has worked under it. Raises what `claim` raises."""
@@ -197,7 +195,7 @@ class Idempotency:
                 tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
                 tx.idempotency.let_go(claim.owner)
                 return
-        self._doubt(claim.owner)
+        self._doubt(claim)
 
     def let_go(self, claim: IdempotencyClaim) -> None:
         """Nobody works on under a claim, and nobody knows what was done: it runs out by itself, or what it has answered is the last."""
@@ -215,17 +213,17 @@ class Idempotency:
             self._held.add(owner)
             self._begin_to_keep()
 
-    def _doubt(self, owner: UUID) -> None:
+    def _doubt(self, claim: IdempotencyClaim) -> None:
         """End a claim that may be there as soon as Postgres answers; again until it would have run out, as its COMMIT may still come."""
         with self._lock:
-            self._doubted[owner] = time.monotonic() + LEASE.total_seconds()
+            self._doubted[claim.scope, claim.key, claim.owner] = time.monotonic() + LEASE.total_seconds()
             self._begin_to_keep()
         self._woken.set()
 
-    def _in_doubt(self) -> list[UUID]:
+    def _in_doubt(self) -> list[tuple[str, str, UUID]]:
         with self._lock:
             now = time.monotonic()
-            self._doubted = {owner: until for owner, until in self._doubted.items() if until > now}
+            self._doubted = {claim: until for claim, until in self._doubted.items() if until > now}
             return list(self._doubted)
 
     def _begin_to_keep(self) -> None:
@@ -243,12 +241,12 @@ class Idempotency:
                 claims = list(self._held)
             doubted = self._in_doubt()
             try:
+                if claims:  # first: work that goes on must not lose its keys to what else is waited for
+                    with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+                        tx.idempotency.renew(claims, decided=DONE)
                 if doubted:
                     with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
                         tx.idempotency.run_out(doubted)
-                if claims:
-                    with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-                        tx.idempotency.renew(claims, decided=DONE)
                 with contextlib.suppress(LakeError):
                     self.forget_old()
             except Exception:  # claims are kept alive as long as the server lives

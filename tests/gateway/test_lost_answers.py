@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
+import psycopg
 import pytest
 
 from catalog.commits.idempotency import LEASE
 from gateway.gateway import Gateway
 from lake import EVERYBODY
+from lake.commit.idempotency import IdempotencyClaim
 from model.errors import DatabaseNotExist, IdempotencyInProgress, Unavailable
 from tests.fix_postgres_proxy import Lost, PostgresProxy
 from tests.waiting import eventually
@@ -74,6 +77,23 @@ def test_a_key_whose_claim_nobody_could_look_for_is_soon_free_for_other_servers(
         return False
 
     assert eventually(done, LEASE.total_seconds() * 0.6)
+
+
+def test_no_other_key_waits_for_one_that_a_dead_connection_holds(far: Gateway, postgres_proxy: PostgresProxy, dsn: str) -> None:
+    """Each claim of the server waited for the lock, and was refused; keys of work that went on were not renewed meanwhile."""
+    running = far.lake.idempotency.claim("long", scope="test", body_hash="")
+    assert isinstance(running, IdempotencyClaim)
+    _claim_lost(far, postgres_proxy)
+    left = "SELECT extract(epoch FROM lease_until - now()) FROM idempotency_key WHERE key = 'long'"
+    with psycopg.connect(dsn, autocommit=True) as conn, psycopg.connect(dsn) as dead:
+        dead.execute("SELECT 1 FROM idempotency_key WHERE key = 'k' FOR UPDATE")
+        begun = time.monotonic()
+        assert far.run("CREATE DATABASE e", idempotency_key="k2", caller=EVERYBODY).collect() == [("OK",)]
+        conn.execute("UPDATE idempotency_key SET lease_until = now() + interval '5 seconds' WHERE key = 'long'")
+        assert eventually(lambda: conn.execute(left).fetchall()[0][0] > 20, 10)
+        assert time.monotonic() - begun < 15
+    far.lake.idempotency.abandon(running)
+    assert far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY).collect() == [("OK",)]
 
 
 def test_a_key_that_could_not_be_given_back_is_its_servers_to_give_again(far: Gateway, postgres_proxy: PostgresProxy) -> None:
