@@ -46,7 +46,10 @@ class LocalDelete(LocalStatement):
         """The rows of a snapshot for which the condition is true."""
         files, schema = table.files, table.schema
         surely = clean is not None
-        plan = plan_scan(files, schema, snapshot, self.predicate) if clean is None else plan_every_file(files, schema, snapshot, but=clean)
+        if clean is None:
+            plan = plan_scan(files, schema, snapshot, self.predicate)
+        else:
+            plan = plan_every_file(files, schema, snapshot, self.predicate, but=clean)
         check = context.cancellation.check
         matching = ((one, matching_rows(files, schema, one, self.condition, self.columns, check, counted=surely)) for one in plan.files)
         return deletion_of(list(matching), self.predicate, whole=False)

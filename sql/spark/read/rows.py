@@ -89,7 +89,7 @@ class TargetRows:
         if clean is None:
             plan = plan_scan(table.files, table.schema, self._snapshot, self.predicate)
         else:
-            plan = plan_every_file(table.files, table.schema, self._snapshot, but=clean)
+            plan = plan_every_file(table.files, table.schema, self._snapshot, self.predicate, but=clean)
         reading.add(table, plan)
         frame, files = numbered(session, table, plan.files, self._mentioned, surely=clean is not None)
         self.files.update(files)

@@ -22,7 +22,7 @@ from lake.rewrite.partition_names import forget_names, forget_partitions, names_
 from model.access import Access, table_resource
 from model.errors import AnalysisError, LakeError
 from model.predicate import Predicate
-from model.schema.types import BigIntType, VarCharType
+from model.schema.types import BigIntType, Field, VarCharType
 from model.snapshot import CommitKind, Snapshot
 from model.text.sql_text import literal
 from sql.dialect import parse_one
@@ -91,8 +91,8 @@ class _Erasing:
         """Names of partitions that hold such rows, or did."""
         self._predicate: Predicate | None = None
         """What is certain of every such row."""
-        self._clean: dict[tuple[str, int], set[str]] = defaultdict(set)
-        """Of each branch and version of its schema the files that were read and hold no such row: a file never changes."""
+        self._clean: dict[tuple[int, tuple[Field, ...]], set[str]] = defaultdict(set)
+        """Of each version of the schema the files that were read and hold no such row, of all branches: a file never changes."""
 
     def places(self) -> Iterator[_Place]:
         """Erase, and tell where."""
@@ -147,7 +147,7 @@ class _Erasing:
 
     def _find(self, table: LakeTable, snapshot: Snapshot | None) -> Changes:
         """What there is to delete; nothing is left out on the word of those who wrote the files."""
-        clean = self._clean[table.identifier.branch, table.schema.id]
+        clean = self._clean[table.schema.id, table.schema.fields]
         changes = self._statement(table).find(self._context, table, snapshot, clean=clean)
         if not changes.whole:  # else rows elsewhere decide, which may change
             clean.update(changes.clean)

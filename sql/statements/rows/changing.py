@@ -43,8 +43,8 @@ class ChangesRows(Protocol):
     ) -> Changes:
         """What it does to the snapshot's rows.
 
-        ``clean``: paths of files that are known to hold no such row; where it is given all others are read, whatever bounds, footers and
-        indexes tell of them.
+        ``clean``: paths of files that are known to hold no such row; where it is given all others are read of the partitions that may hold
+        such rows, whatever bounds, footers and indexes tell of them.
         """
         ...
 

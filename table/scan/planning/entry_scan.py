@@ -62,13 +62,20 @@ def plan_entries(
     )
 
 
-def plan_every_file(files: TableFiles, schema: Schema, snapshot: Snapshot | None, *, but: Collection[str] = ()) -> ScanPlan:
-    """Plan a read of all files of a snapshot but those at some paths; raises what `plan_scan` raises.
+def plan_every_file(
+    files: TableFiles, schema: Schema, snapshot: Snapshot | None, predicate: Predicate | None = None, *, but: Collection[str] = ()
+) -> ScanPlan:
+    """Plan a read of all files in partitions that may match but those at some paths; raises what `plan_scan` raises.
 
-    Bounds, buckets and indexes are what a file's writer says of it: where no row may be missed, nothing is left out on its word.
+    Bounds, buckets and indexes are what a file's writer says of it: where no row may be missed, nothing is left out on its word. Its
+    partition is what its entry says, for every reader.
     """
     plan = plan_scan(files, schema, snapshot)
-    return replace(plan, files=tuple(planned for planned in plan.files if planned.path not in but)) if but else plan
+    partitions = PartitionPruning(schema, predicate)
+    if not but and partitions.predicate is None:
+        return plan
+    wanted = (planned for planned in plan.files if planned.path not in but and partitions.may_hold(planned.partition))
+    return replace(plan, files=tuple(wanted))
 
 
 def check_readable(schema: Schema) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
@@ -44,9 +44,13 @@ class PartitionPruning:
             return True
         matches = self._kept.get(partition)
         if matches is None:
-            stats = {name: exactly(value) for name, value in zip(self._names, self.values(partition), strict=True)}
-            matches = self._kept[partition] = may_match(self.predicate, stats, 1)
+            matches = self._kept[partition] = self.may_hold(self.values(partition))
         return matches
+
+    def may_hold(self, values: Sequence[object]) -> bool:
+        """Whether rows of a partition, by its values, may match."""
+        stats = {name: exactly(value) for name, value in zip(self._names, values, strict=True)}
+        return self.predicate is None or may_match(self.predicate, stats, 1)
 
 
 def exactly(value: object) -> ColumnStats:

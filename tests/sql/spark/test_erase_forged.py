@@ -64,3 +64,12 @@ def test_a_partition_that_a_files_own_rows_tell_otherwise_is_the_manifests(run: 
     assert [row[:3] for row in done if row[0] == "table"] == [("table", "default.t", 1)]
     assert run("SELECT id, p FROM t") == [(2, "y")]
     assert holders(warehouse, seen=VALUE) == []
+
+
+def test_files_of_partitions_that_the_condition_rules_out_are_not_read(run: Run, lake: Lake) -> None:
+    run("CREATE TABLE t (id INT, name STRING, p STRING) PARTITIONED BY (p) WITH ('rows.erasable' = 'true', 'write-only' = 'true')")
+    run(f"INSERT INTO t VALUES (1, '{VALUE}', 'a'), (2, '{VALUE}', 'b')")
+    (lost,) = (Path(lake.open(Identifier("default", "t")).location) / "p=b").rglob("data-*")
+    lost.unlink()
+    done = run(f"CALL sys.erase(`table` => 't', `where` => 'p = ''a'' AND name = ''{VALUE}'' AND abs(id) = 1')")
+    assert [row[:3] for row in done if row[0] == "table"] == [("table", "default.t", 1)]
