@@ -27,7 +27,7 @@ from model.schema.loadable import check_taken
 from model.schema.replaced import REPLACE_TABLE, partitions_otherwise, replacing_fields, replacing_options
 from model.schema.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
-from table.format.layout import DEFAULT_PARTITION_NAME, partition_spec
+from table.format.layout import default_partition_name, partition_texts
 from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
 
@@ -37,18 +37,18 @@ def partition_filter(table: LakeTable, specs: Sequence[Mapping[str, str]]) -> Ca
 
     The default name is NULL there, and every other text the value itself: blanks, which lie in NULL's directory, are other partitions.
     """
-    keys, types = table.schema.partition_keys, [field.type for field in table.schema.partition_fields]
-    default = _default_name(table.schema)
-    wanted = {tuple(spec[key] for key in keys) for spec in specs}
+    wanted = {_texts_of(table.schema, spec) for spec in specs}
+    return lambda partition: _read_texts(table.schema, partition) in wanted
 
-    def is_wanted(partition: bytes) -> bool:
-        values = binary_row.decode(types, partition)
-        texts = partition_spec(table.schema, values).values()
-        if default in values:  # that text is no other value's name
-            return False
-        return tuple(value if isinstance(value, str) else text for text, value in zip(texts, values, strict=True)) in wanted
 
-    return is_wanted
+def _texts_of(schema: Schema, spec: Mapping[str, str]) -> tuple[str | None, ...]:
+    """A spec as Paimon's clients read it: None for NULL, whose name is no other value's."""
+    default = default_partition_name(schema)
+    return tuple(None if spec[key] == default else spec[key] for key in schema.partition_keys)
+
+
+def _read_texts(schema: Schema, partition: bytes) -> tuple[str | None, ...]:
+    return partition_texts(schema, binary_row.decode([field.type for field in schema.partition_fields], partition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,28 +67,27 @@ def named_partitions(table: LakeTable, specs: Sequence[Mapping[str, str]], rows:
     """Look for partitions by the rows that the catalog has of their names; where a directory is of several values, in the manifests."""
     listed, keys = {row.name: row for row in rows}, table.schema.partition_keys
     ours = other_kind(table.schema.options) is None
-    shared = [spec for spec in specs if ours and _shares_directory(table.schema, spec)]
-    partitions = {sums.partition for sums in table.files.bucket_sums(table.latest())} if shared else set[bytes]()
+    sharing = [ours and _shares_directory(table.schema, spec) for spec in specs]
+    partitions = {sums.partition for sums in table.files.bucket_sums(table.latest())} if any(sharing) else set[bytes]()
+    with_rows = {_read_texts(table.schema, partition) for partition in partitions}
     there, missing = list[Mapping[str, str]](), list[Mapping[str, str]]()
-    filled = False
-    for spec in specs:
+    filled = shared = False
+    for spec, shares in zip(specs, sharing, strict=True):
         row = listed.get(partition_name(spec, keys))
-        has_rows = any(map(partition_filter(table, [spec]), partitions)) if spec in shared else bool(row and row.file_count)
-        if not has_rows and (row is None or (spec in shared and row.file_count)):
+        has_rows = _texts_of(table.schema, spec) in with_rows if shares else bool(row and row.file_count)
+        if not has_rows and (row is None or (shares and row.file_count)):
             missing.append(spec)
         else:
             there.append(spec)
             filled = filled or (ours and has_rows)
-    return NamedPartitions(there=there, missing=missing, filled=filled, shared=any(spec in shared for spec in there))
-
-
-def _default_name(schema: Schema) -> str:
-    return schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+            shared = shared or shares
+    return NamedPartitions(there=there, missing=missing, filled=filled, shared=shared)
 
 
 def _shares_directory(schema: Schema, spec: Mapping[str, str]) -> bool:
-    """Whether a partition lies in the directory that NULL and blanks have in common."""
-    return any(not text.strip() or text == _default_name(schema) for text in spec.values())
+    """Whether a partition may lie in a directory of several: that of NULL and blanks, or of bytes that are no text."""
+    default = default_partition_name(schema)
+    return any(not text.strip() or text == default or "\N{REPLACEMENT CHARACTER}" in text for text in spec.values())
 
 
 def replaced(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema) -> LakeTable:

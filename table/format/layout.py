@@ -205,14 +205,31 @@ def _named_before(value: object) -> object:
 
 def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:
     """A partition by its keys, in their order, with its values as text: as its directory spells them unless ``legacy`` says how."""
+    default = default_partition_name(schema)
+    texts = partition_texts(schema, values, legacy=legacy)
+    return {
+        key: default if text is None or not (text.strip() or _is_no_break(text)) else text
+        for key, text in zip(schema.partition_keys, texts, strict=True)
+    }
+
+
+def partition_texts(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> tuple[str | None, ...]:
+    """The text of each of a partition's values, blank ones too, and None for NULL; ``legacy`` as of `partition_spec`."""
     if legacy is None:
-        legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
-    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    spec = {}
-    for field, value in zip(schema.partition_fields, values, strict=True):
-        text = default if value is None else partition_text(field.type, value, legacy=legacy)
-        spec[field.name] = text if text.strip() or _is_no_break(text) else default
-    return spec
+        legacy = _has_legacy_names(schema)
+    fields = schema.partition_fields
+    return tuple(
+        None if value is None else partition_text(field.type, value, legacy=legacy) for field, value in zip(fields, values, strict=True)
+    )
+
+
+def default_partition_name(schema: Schema) -> str:
+    """What stands for NULL, and as a directory for blanks."""
+    return schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+
+
+def _has_legacy_names(schema: Schema) -> bool:
+    return schema.options.get("partition.legacy-name", "true").lower() != "false"
 
 
 def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
@@ -226,7 +243,7 @@ def _javas_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     They are shared then with another year's, whose files have other names.
     """
     dirs = partition_dirs(schema, values)
-    if schema.options.get("partition.legacy-name", "true").lower() != "false":
+    if _has_legacy_names(schema):
         return dirs
     for at, (field, value) in enumerate(zip(schema.partition_fields, values, strict=True)):
         if isinstance(value, FarDate | PaimonTime):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gateway.gateway import Gateway
+from lake.rewrite import replace as rewriting
 from model.errors import InvalidName
 from model.identifier import Identifier
+from model.schema.schema import Schema
 from model.wall_clock import epoch_of_wall
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
@@ -168,6 +171,47 @@ def test_a_partition_is_dropped_by_its_value_and_not_by_its_directory(rest: Rest
     assert counts == {DEFAULT: len([id_ for id_ in left if id_ != 3])} | ({"a": 1} if 3 in left else {})
     refused = rest.refused("POST", f"{T}/partitions/drop", {"partitionSpecs": [wanted], "ignoreIfNotExists": False})
     assert refused[:2] == (404, "PARTITION"), "it is gone"
+
+
+@pytest.mark.parametrize(
+    ("spec", "gone"), [(DEFAULT, {1, 6}), ("", {2, 5}), (" ", {4}), ("a", {3}), ("\N{REPLACEMENT CHARACTER}", {7, 8}), ("b", set())]
+)
+def test_bytes_are_dropped_by_the_text_they_are(rest: Rest, gateway: Gateway, spec: str, gone: set[int]) -> None:
+    """The default name took NULL and blanks together, and blanks had no name of their own."""
+    gateway.run("CREATE TABLE d.t (id INT, p BYTES) PARTITIONED BY (p)").collect()
+    values = ("NULL", "x''", "x'61'", "x'20'", "x''", "NULL", "x'FF'", "x'EDA080'", f"x'{DEFAULT.encode().hex()}'")
+    gateway.run("INSERT INTO d.t VALUES " + ", ".join(f"({id_}, {value})" for id_, value in enumerate(values, 1))).collect()
+    wanted = {"p": spec}
+    assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [wanted]}) == (
+        {"dropped": [wanted], "missing": []} if gone else {"dropped": [], "missing": [wanted]}
+    )
+    assert {id_ for (id_,) in gateway.run("SELECT id FROM d.t").collect()} == set(range(1, 10)) - gone
+
+
+def test_a_number_that_is_called_as_null_is_not_dropped_with_it(rest: Rest, gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE d.t (id INT, p INT) PARTITIONED BY (p) WITH ('partition.default-name' = '0')").collect()
+    gateway.run("INSERT INTO d.t VALUES (1, NULL), (2, 0), (3, 1)").collect()
+    assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [{"p": "0"}]}) == {"dropped": [{"p": "0"}], "missing": []}
+    assert sorted(gateway.run("SELECT id FROM d.t").collect()) == [(2,), (3,)]
+
+
+def test_many_partitions_without_a_value_are_looked_for_in_one_go(rest: Rest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition was read again for each that was named."""
+    gateway.run("CREATE TABLE d.t (id INT, p STRING, v INT) PARTITIONED BY (id, p)").collect()
+    gateway.run("INSERT INTO d.t VALUES " + ", ".join(f"({id_}, NULL, 1)" for id_ in range(50))).collect()
+    read: list[object] = []
+    texts = rewriting.partition_texts
+
+    def noted(schema: Schema, values: Sequence[object]) -> object:
+        read.append(values)
+        return texts(schema, values)
+
+    monkeypatch.setattr(rewriting, "partition_texts", noted)
+    wanted = [{"id": str(id_), "p": DEFAULT} for id_ in range(10, 60)]
+    done = rest.post(f"{T}/partitions/drop", {"partitionSpecs": wanted})
+    assert (len(done["dropped"]), len(done["missing"])) == (40, 10)
+    assert 50 <= len(read) <= 250, "once to look, and by the commit"
+    assert gateway.run("SELECT COUNT(*) FROM d.t").collect() == [(10,)]
 
 
 def test_nulls_partition_that_was_made_by_name_is_dropped_with_its_name(rest: Rest, gateway: Gateway) -> None:
