@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from gateway.gateway import Gateway
 from lake.rewrite import replace as rewriting
@@ -16,6 +18,7 @@ from model.errors import InvalidName
 from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.wall_clock import epoch_of_wall
+from table.format.layout import partition_texts
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 
@@ -151,6 +154,7 @@ def test_partitions(rest: Rest, gateway: Gateway) -> None:
 
 
 DEFAULT = "__DEFAULT_PARTITION__"
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize(
@@ -173,9 +177,7 @@ def test_a_partition_is_dropped_by_its_value_and_not_by_its_directory(rest: Rest
     assert refused[:2] == (404, "PARTITION"), "it is gone"
 
 
-@pytest.mark.parametrize(
-    ("spec", "gone"), [(DEFAULT, {1, 6}), ("", {2, 5}), (" ", {4}), ("a", {3}), ("\N{REPLACEMENT CHARACTER}", {7, 8}), ("b", set())]
-)
+@pytest.mark.parametrize(("spec", "gone"), [(DEFAULT, {1, 6}), ("", {2, 5}), (" ", {4}), ("a", {3}), (UNKNOWN, {7, 8}), ("b", set())])
 def test_bytes_are_dropped_by_the_text_they_are(rest: Rest, gateway: Gateway, spec: str, gone: set[int]) -> None:
     """The default name took NULL and blanks together, and blanks had no name of their own."""
     gateway.run("CREATE TABLE d.t (id INT, p BYTES) PARTITIONED BY (p)").collect()
@@ -186,6 +188,23 @@ def test_bytes_are_dropped_by_the_text_they_are(rest: Rest, gateway: Gateway, sp
         {"dropped": [wanted], "missing": []} if gone else {"dropped": [], "missing": [wanted]}
     )
     assert {id_ for (id_,) in gateway.run("SELECT id FROM d.t").collect()} == set(range(1, 10)) - gone
+
+
+def test_a_name_that_an_earlier_release_gave_bytes_is_none_that_is_dropped(rest: Rest, gateway: Gateway, dsn: str) -> None:
+    """It was answered as dropped: the rows stayed, and no list had their partition any more."""
+    gateway.run("CREATE TABLE d.t (id INT, p BYTES) PARTITIONED BY (p)").collect()
+    gateway.run("INSERT INTO d.t VALUES (1, x'EDA080'), (2, x'61')").collect()
+    assert {one["spec"]["p"] for one in rest.get(f"{T}/partitions")["partitions"]} == {UNKNOWN, "a"}
+    with psycopg.connect(dsn, autocommit=True) as conn:  # as a server of it writes still
+        before = {"was": f"p={UNKNOWN}", "name": f"p={UNKNOWN * 3}", "spec": Jsonb({"p": UNKNOWN * 3})}
+        assert conn.execute("UPDATE table_partition SET name = %(name)s, spec = %(spec)s WHERE name = %(was)s", before).rowcount == 1
+    wanted = {"p": UNKNOWN * 3}
+    assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [wanted]}) == {"dropped": [], "missing": [wanted]}
+    assert len(rest.get(f"{T}/partitions")["partitions"]) == 2
+    wanted = {"p": UNKNOWN}
+    assert rest.post(f"{T}/partitions/drop", {"partitionSpecs": [wanted]}) == {"dropped": [wanted], "missing": []}
+    assert [one["spec"] for one in rest.get(f"{T}/partitions")["partitions"]] == [{"p": "a"}]
+    assert gateway.run("SELECT id FROM d.t").collect() == [(2,)]
 
 
 def test_a_number_that_is_called_as_null_is_not_dropped_with_it(rest: Rest, gateway: Gateway) -> None:
@@ -200,11 +219,10 @@ def test_many_partitions_without_a_value_are_looked_for_in_one_go(rest: Rest, ga
     gateway.run("CREATE TABLE d.t (id INT, p STRING, v INT) PARTITIONED BY (id, p)").collect()
     gateway.run("INSERT INTO d.t VALUES " + ", ".join(f"({id_}, NULL, 1)" for id_ in range(50))).collect()
     read: list[object] = []
-    texts = rewriting.partition_texts
 
     def noted(schema: Schema, values: Sequence[object]) -> object:
         read.append(values)
-        return texts(schema, values)
+        return partition_texts(schema, values)
 
     monkeypatch.setattr(rewriting, "partition_texts", noted)
     wanted = [{"id": str(id_), "p": DEFAULT} for id_ in range(10, 60)]
