@@ -205,13 +205,13 @@ class PolicyRepository:
         """
         return {(database, name): table_id for database, name, table_id in self._conn.execute(query, (sorted(names), of_rows))}
 
-    def naming(self, principal: str) -> list[tuple[str, str, str]]:
-        """The policies that name a user or role, also those of dropped tables: database, table and policy."""
+    def naming(self, *principals: str) -> list[tuple[str, str, str]]:
+        """The policies that name one of these users or roles, also those of dropped tables: database, table and policy."""
         query = """
             SELECT t.database, t.name, p.name FROM table_policy p JOIN table_entry t USING (table_id)
-            WHERE p.principals @> ARRAY[%s]::text[] ORDER BY 1, 2, 3
+            WHERE p.principals && %s::text[] ORDER BY 1, 2, 3
         """
-        return [(database, table, policy) for database, table, policy in self._conn.execute(query, (principal,))]
+        return [(database, table, policy) for database, table, policy in self._conn.execute(query, (list(principals),))]
 
     def binding_dropped(self, names: Collection[str]) -> set[UUID]:
         """The dropped tables that are kept and have a policy that binds a caller of these names."""

@@ -142,19 +142,25 @@ class Permissions:
         self._access.forget()
 
     def drop_role(self, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
-        """Remove a role, once under a claim, and with it what was granted to it; raises `InvalidGrant` while a policy binds it."""
+        """Remove a role, once under a claim, and with it what was granted to it.
+
+        Raises `InvalidGrant` while a policy binds it, or a role that others have by it.
+        """
         self.caller.administers()
         self.standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            passed_on = tx.roles.of(name) if any(role == name for role, _ in tx.roles.members()) else []
             if not tx.roles.drop(name):
                 if not if_exists:
                     raise AccessNotExist(f"There is no role {name}.")
-            elif bound := tx.policies.naming(name):  # asked when the role is gone, for which policies in the making were waited for
+            elif bound := tx.policies.naming(
+                name, *passed_on
+            ):  # asked when the role is gone, for which policies in the making were waited for
                 told = ", ".join(f"{policy} on {database}.{table}" for database, table, policy in bound[:_MOST_TOLD])
                 raise InvalidGrant(
-                    f"Policies bind the role {name}, and whoever has it would see more without: {told}"
+                    f"Policies bind the role {name} or one given to it, and whoever has it would see more without: {told}"
                     f"{', …' if len(bound) > _MOST_TOLD else ''}. Drop those first (a dropped table keeps its own until it is purged)."
                 )
             tx.quotas.forget_role(name)
