@@ -25,6 +25,7 @@ def few_partitions(directory: Path) -> Path:
     """A file of settings with which Spark shuffles into two parts, as many as its cores, in place of four or more.
 
     Each is a task of every stage, and for each a streaming query keeps a state of its own, a file at every micro-batch.
+    `standalone_server` shuffles as users' servers do.
     """
     conf = directory / "spark.conf"
     conf.write_text("spark.sql.shuffle.partitions 2\n")

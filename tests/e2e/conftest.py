@@ -8,19 +8,20 @@ import pytest
 
 from tests.fix_data import CACHE
 from tests.fix_memory import LastingPath
-from tests.fix_server import few_partitions
 from tests.running import RunningServer
 from tests.standalone_spark import StandaloneSpark, archive, hidden
 
 
 @pytest.fixture(scope="session")
 def standalone_server(tmp_path_factory: pytest.TempPathFactory, lasting_path: LastingPath) -> Iterator[RunningServer]:
-    """A server whose statements run on a standalone master's workers, which lack its checkout and its environment."""
+    """A server whose statements run on a standalone master's workers, which lack its checkout and its environment.
+
+    It shuffles into as many parts as users' servers do: those of `few_partitions` do not.
+    """
     directory = tmp_path_factory.mktemp("standalone")
     cluster = StandaloneSpark(directory, hidden=hidden())
     running = RunningServer(
         lasting_path("server"),
-        SLUICE_SPARK_CONF=str(few_partitions(directory)),
         SLUICE_SPARK_MASTER=cluster.url,
         SLUICE_SPARK_ARCHIVE=str(archive(directory)),
         SLUICE_SPARK_DRIVER_MEMORY="1g",

@@ -11,6 +11,7 @@ import pytest
 from tests.fix_server import StartServer
 from tests.running import RunningServer
 from tests.standalone_spark import StandaloneSpark, archive, hidden
+from tests.torture.job_campaign import job, start_job
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -44,14 +45,37 @@ def work(server: RunningServer, database: str) -> None:
     server.sql(f"{at_once}; INSERT INTO {copied} SELECT * FROM {queue}")
     assert eventually(lambda: server.value(f"SELECT COUNT(*) FROM {copied}") >= 1000, seconds=300, pause=0.5)  # which needs no core there
     assert server.sql(f"SELECT count(*), sum(id) FROM {copied}") == [[1000, 499500]]
-    (job,) = server.sql("SHOW JOBS")
-    server.sql(f"STOP JOB '{job[0]}'")
+    (copies,) = server.sql("SHOW JOBS")
+    server.sql(f"STOP JOB '{copies[0]}'")
+
+
+def windows(server: RunningServer, database: str) -> None:
+    """What keeps state in more parts than two: windows of a job that goes on from there, with those that are open then."""
+    minutes = range(40)
+    server.sql(f"CREATE TABLE {database}.seen (ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' HOUR)")
+    server.sql(f"CREATE TABLE {database}.counted (at TIMESTAMP(3), n BIGINT)")
+    rows = ", ".join(f"(TIMESTAMP '2024-01-01 10:{minute:02}:00')" for minute in minutes)
+    server.sql(f"INSERT INTO {database}.seen VALUES {rows}")
+    window = "TABLE(TUMBLE(TABLE seen, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"
+    insert = f"INSERT INTO counted SELECT window_start, COUNT(*) FROM {window} GROUP BY window_start, window_end"
+    id_ = start_job(server, insert, database=database)
+    checkpoint = server.warehouse / ".sluice" / "jobs" / id_
+    assert eventually(lambda: any(checkpoint.glob("*/commits/[0-9]*")), seconds=300, pause=0.5), job(server, id_)
+    assert len(list(checkpoint.glob("*/state/0/[0-9]*"))) > 2
+    server.sql(f"ALTER JOB '{id_}' RESTART")
+    assert eventually(lambda: job(server, id_)["restarts"] > 0 and job(server, id_)["state"] == "RUNNING", seconds=300), job(server, id_)
+    server.sql(f"INSERT INTO {database}.seen VALUES {rows}, (TIMESTAMP '2024-01-01 12:00:00')")
+    counted = f"SELECT count(*), min(n), max(n) FROM {database}.counted"
+    assert eventually(lambda: server.sql(counted)[0][0] >= len(minutes), seconds=300, pause=0.5), job(server, id_)
+    assert server.sql(counted) == [[len(minutes), 2, 2]]
+    server.sql(f"STOP JOB '{id_}'")
 
 
 def test_executors_need_only_spark_and_a_python(standalone_server: RunningServer) -> None:
     standalone_server.wait_for_spark(600)  # six JVMs on a busy machine may take longer than a statement waits
     standalone_server.sql("CREATE DATABASE cluster")
     work(standalone_server, "cluster")
+    windows(standalone_server, "cluster")
     standalone_server.sql("DROP DATABASE cluster CASCADE")
 
 
