@@ -6,20 +6,34 @@ unless reports are written with it: a condition on a table's columns, with diffe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from itertools import pairwise, permutations
+from math import inf
+from typing import Any
 
 from sqlglot import exp
 
-from sql.analysis.limits.forms import Forms, joined, may_be_same, united
+from sql.analysis.limits.forms import Forms, joined, may_be_same, united, without_parentheses
+from sql.analysis.limits.spelled import number_of
 from sql.analysis.limits.weight import Weight
 
 Of = Callable[[exp.Expr], Weight]
 _OF_ANY = frozenset({"typeof", "size", "cardinality", "array_size", "equal_null"})
 """Calls that Spark computes though a column stands in them, some of them only of what is made in the query."""
 _FIRST_NOT_NULL = frozenset({"coalesce", "ifnull", "nvl"})
-_MOST_OF_TINYINT = 127
+_INT = 2.0**31 - 1
+_LIMITS = {exp.DType.TINYINT: 127.0, exp.DType.SMALLINT: 2.0**15 - 1, exp.DType.INT: _INT, exp.DType.BIGINT: 2.0**63 - 1}
+_LIMITS_OF_CALLS = {"tinyint": 127.0, "smallint": 2.0**15 - 1, "int": _INT, "bigint": 2.0**63 - 1}
+_OF_INT_NAMES = """
+    ascii bit_count bit_length char_length character_length datediff date_diff day dayofmonth dayofweek dayofyear hash hour instr len length
+    levenshtein locate minute month octet_length position quarter second spark_partition_id unix_date weekday weekofyear year
+"""
+_OF_INT = frozenset(_OF_INT_NAMES.split())
+"""Calls whose value is an INT."""
+_MOST_TOLD = 100
+"""Nodes of a condition that are looked at for what tells it."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeNEQ)
 _CONSTRUCTORS = (exp.Array, exp.Struct, exp.Map, exp.VarMap)
 _NULL_IS_A_VALUE = _FIRST_NOT_NULL | frozenset(
@@ -31,6 +45,8 @@ _NULL_IS_A_VALUE = _FIRST_NOT_NULL | frozenset(
 def may_fold(node: exp.Expr, name: str | None, of: Of) -> bool:
     """Whether a value of a row, which ``name`` makes where it is a call, may become a literal."""
     inside = list(node.iter_expressions())
+    if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+        return any(of(child).empty for child in inside)
     if all(of(child).foldable for child in inside) or name in _OF_ANY or may_be_null(node, name, of):
         return True
     if isinstance(node, (exp.Connector, *_CONSTRUCTORS)):
@@ -39,10 +55,8 @@ def may_fold(node: exp.Expr, name: str | None, of: Of) -> bool:
         return not of(inside[0]).given
     if isinstance(node, exp.NullSafeEQ):
         return True
-    if isinstance(node, _COMPARED):
-        return _same(of, node.this, node.expression) or any(_is_no_tinyint(one) for one in (node.this, node.expression))
-    if isinstance(node, exp.Between):
-        return _same(of, node.this, node.args["low"]) and _same(of, node.this, node.args["high"])
+    if isinstance(node, (*_COMPARED, exp.Between, exp.In)):
+        return _tells(node, of)
     if isinstance(node, exp.Mul):
         return any(of(one).foldable and not _is_other_than_zero(one) for one in (node.this, node.expression))
     if name in _FIRST_NOT_NULL or name == "named_struct":
@@ -50,6 +64,96 @@ def may_fold(node: exp.Expr, name: str | None, of: Of) -> bool:
         return any(of(value).foldable for value in node.expressions[at])
     choice = _choice(node, name)
     return choice is not None and _may_choose(*choice, of)
+
+
+def _tells(node: exp.Expr, of: Of) -> bool:
+    """Whether a comparison has one result, whatever the values of a row are."""
+    if isinstance(node, exp.In):
+        return bool(node.expressions) and _is_beyond(of, node.this, *node.expressions)
+    if isinstance(node, exp.Between):
+        ends = node.args["low"], node.args["high"]
+        return all(_same(of, node.this, end) for end in ends) or any(_is_beyond(of, node.this, end) for end in ends)
+    sides = node.this, node.expression
+    return _same(of, *sides) or any(_is_beyond(of, one, other) for one, other in permutations(sides))
+
+
+def may_be_never(condition: exp.Expr, of: Of) -> bool:
+    """Whether Spark may see while it plans that no row meets a condition."""
+    inner = without_parentheses(condition)
+    if not isinstance(inner, exp.And):
+        return of(inner).foldable and not _may_hold(inner, of)
+    conditions = list(joined(inner))
+    return any(of(one).foldable and not _may_hold(one, of) for one in conditions) or _opposed(inner, of) or _contradicts(conditions, of)
+
+
+def _may_hold(condition: exp.Expr, of: Of) -> bool:
+    """As reports have it: TRUE or 1 = 1, before further conditions, or one of the literals that the parts of a UNION are told apart by."""
+    if isinstance(condition, exp.EQ):
+        return _may_equal(of, condition.this, condition.expression)
+    if isinstance(condition, exp.In):
+        return any(_may_equal(of, condition.this, one) for one in condition.expressions)
+    return _spelled(condition) is True
+
+
+def _may_equal(of: Of, left: exp.Expr, right: exp.Expr) -> bool:
+    spelled = _spelled(left), _spelled(right)
+    if None not in spelled:
+        return spelled[0] == spelled[1] and exp.Null not in spelled
+    return of(left).forms != of(right).forms and _same(of, left, right) and of(left).foldable and of(right).foldable
+
+
+def _contradicts(conditions: list[exp.Expr], of: Of) -> bool:
+    """Whether one of them may be told by the values that others say columns have: Spark puts those in their place."""
+    equal: dict[Forms, object] = {}
+    for condition in conditions:
+        if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+            for one, other in permutations((condition.this, condition.expression)):
+                if isinstance(without_parentheses(one), exp.Column) and of(other).foldable:
+                    value = _spelled(without_parentheses(other))
+                    if equal.setdefault(of(one).forms, value) != value:
+                        return True
+    return bool(equal) and any(_is_told(condition, equal, of) for condition in conditions)
+
+
+def _is_told(condition: exp.Expr, equal: dict[Forms, object], of: Of) -> bool:
+    """Whether columns of such values are all that a condition is made of, and it is not seen to hold."""
+    compared = isinstance(condition, (exp.EQ, exp.NullSafeEQ, *_COMPARED))
+    for one, other in permutations((condition.this, condition.expression)) if compared else ():
+        value, literal = equal.get(of(one).forms), _spelled(without_parentheses(other))
+        if isinstance(without_parentheses(one), exp.Column) and type(value) is type(literal) and value is not None:
+            return not _holds(condition, value, literal, is_turned=one is condition.expression)
+    count, has_column = 0, False
+    for node in condition.walk(prune=lambda inside: isinstance(inside, exp.Column)):
+        if isinstance(node, exp.Query) or (isinstance(node, exp.Column) and of(node).forms not in equal):
+            return False
+        count, has_column = count + 1, has_column or isinstance(node, exp.Column)
+        if count > _MOST_TOLD:
+            break
+    is_equality = isinstance(condition, exp.EQ | exp.NullSafeEQ) and any(
+        isinstance(without_parentheses(one), exp.Column) and of(other).foldable
+        for one, other in permutations((condition.this, condition.expression))
+    )
+    is_list = isinstance(condition, exp.In) and any(_spelled(one) == equal.get(of(condition.this).forms) for one in condition.expressions)
+    return has_column and not is_equality and not is_list
+
+
+def _holds(condition: exp.Expr, value: Any, literal: Any, *, is_turned: bool) -> bool:
+    left, right = (literal, value) if is_turned else (value, literal)
+    try:
+        match condition:
+            case exp.EQ() | exp.NullSafeEQ():
+                return bool(left == right)
+            case exp.NEQ() | exp.NullSafeNEQ():
+                return bool(left != right)
+            case exp.GT():
+                return bool(left > right)
+            case exp.GTE():
+                return bool(left >= right)
+            case exp.LT():
+                return bool(left < right)
+        return bool(left <= right)
+    except TypeError:  # NULL
+        return False
 
 
 def may_be_null(node: exp.Expr, name: str | None, of: Of) -> bool:
@@ -107,12 +211,35 @@ def _opposed(node: exp.Connector, of: Of) -> bool:
     return False
 
 
-def _is_no_tinyint(value: exp.Expr) -> bool:
-    """What a column is compared with that may hold no such number: that tells the result."""
-    while isinstance(value, exp.Paren | exp.Neg | exp.Cast | exp.TryCast):
+def limit_of(node: exp.Expr, name: str | None, of: Of) -> float:
+    """The largest number of a value's type, where that is an integer's: Spark looks behind casts to wider ones."""
+    if isinstance(node, exp.Paren | exp.Alias):
+        return of(node.this).limit
+    if isinstance(node, exp.Cast | exp.TryCast):
+        return min(_LIMITS.get(node.to.this, inf), of(node.this).limit)
+    if name in _LIMITS_OF_CALLS and len(node.expressions) == 1:
+        return min(_LIMITS_OF_CALLS[name], of(node.expressions[0]).limit)
+    return _INT if name in _OF_INT or isinstance(node, exp.Extract) else inf
+
+
+def _is_beyond(of: Of, one: exp.Expr, *others: exp.Expr) -> bool:
+    """Whether a value is compared with numbers alone that its type does not hold: that tells the result."""
+    limit = of(one).limit
+    return limit < inf and not of(one).foldable and all(_number_beyond(of, other, limit) for other in others)
+
+
+def _number_beyond(of: Of, value: exp.Expr, limit: float) -> bool:
+    if not of(value).foldable:
+        return False
+    while isinstance(value, exp.Paren | exp.Cast | exp.TryCast) and number_of(value) is None:
         value = value.this
-    spelled = _spelled(value)
-    return isinstance(spelled, Decimal) and abs(spelled) > _MOST_OF_TINYINT
+    number = number_of(value)
+    if number is None and isinstance(value, exp.Literal):
+        with contextlib.suppress(ValueError):
+            number = float(value.name)
+    if number is None:  # what a call comes to is not known here: no report has one beside a cast to a small type
+        return limit < _INT
+    return abs(number) >= limit
 
 
 def _is_other_than_zero(value: exp.Expr) -> bool:

@@ -13,7 +13,7 @@ from sqlglot import exp
 Forms = frozenset[int]
 ANY: Forms = frozenset({0})
 """Of what may be any expression."""
-_MOST = 16
+_MOST = 32
 """Forms that are told apart; of more it is not told which one is meant."""
 _SAME_VALUE = (exp.Paren, exp.Alias, exp.Cast, exp.TryCast)
 _SAME_CALLS = frozenset({"lower", "upper", "lcase", "ucase"})
@@ -31,12 +31,16 @@ class FormNumbers:
         """What is made of such parts."""
         return frozenset({self._numbers.setdefault(parts, len(self._numbers) + 1)})
 
+    def within(self, place: int, forms: Forms) -> Forms:
+        """What a mention of a query gives, of which another mention gives other values: equal are those of one mention alone."""
+        return forms if forms == ANY else united(self.of("within", place, one) for one in forms)
+
     def of_node(self, node: exp.Expr, name: str | None, inside: Iterable[Forms]) -> Forms:
         """What ``node`` makes of expressions with the forms ``inside``."""
         parts = list(inside)
         if isinstance(node, exp.Literal):
             return self.of("literal", bool(node.is_string), node.name)
-        if isinstance(node, exp.Not) and isinstance(inner := _without_parentheses(node.this), exp.Not):
+        if isinstance(node, exp.Not) and isinstance(inner := without_parentheses(node.this), exp.Not):
             return self._of_denied[id(inner)]
         if parts and (isinstance(node, _SAME_VALUE) or name in _SAME_CALLS):
             return parts[0]
@@ -59,7 +63,7 @@ def united(forms: Iterable[Forms]) -> Forms:
     return together
 
 
-def _without_parentheses(node: exp.Expr) -> exp.Expr:
+def without_parentheses(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
@@ -69,7 +73,7 @@ def joined(node: exp.Connector) -> Iterator[exp.Expr]:
     """The conditions that ANDs, or ORs, join, without their parentheses."""
     stack: list[exp.Expr] = [node]
     while stack:
-        one = _without_parentheses(stack.pop())
+        one = without_parentheses(stack.pop())
         if isinstance(one, type(node)):
             stack += [one.right, one.left]
         else:

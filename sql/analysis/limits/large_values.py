@@ -17,8 +17,8 @@ from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide, written_as
 from sql.analysis.limits.long_rows import bound_exponents, bound_pairs
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
-from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
-from sql.analysis.limits.weights import BY_COUNT, ELEMENT, MOST_FORMAT, Weights, name_of, number_of
+from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size, number_of
+from sql.analysis.limits.weights import BY_COUNT, ELEMENT, MOST_FORMAT, Weights, name_of
 
 MOST_BYTES = 32 << 20
 """Of one value that a function makes."""
@@ -30,6 +30,8 @@ _MOST_DIGITS = 100_000
 """Characters of a text of literals that becomes a DECIMAL while Spark plans: what Java takes for it grows with their square, to 0.1 s."""
 MOST_WORDS = 100_000
 """That writing out what inner queries name may add to a condition."""
+MOST_WORDS_OF_STATEMENT = 2 * MOST_WORDS
+"""To all conditions of a statement."""
 MOST_WINDOWS = 10_000
 """That a row may be in."""
 _MOST_OF_GROUP = 1 << 20
@@ -51,7 +53,7 @@ _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 def bound_values(tree: exp.Expr) -> None:
     """Put guards into Spark's tree, in place; raises `UnsupportedStatement` where a literal alone is too much."""
     weights = Weights(tree, MOST_BYTES, MOST_BYTES_IN_LAMBDA)
-    if weights.most_copied > MOST_WORDS:
+    if weights.most_copied > MOST_WORDS or weights.copied > MOST_WORDS_OF_STATEMENT:
         raise UnsupportedStatement(
             "With what inner queries name written out at each mention, as Spark does to filter early, a condition, a struct or what is "
             f"made of literals in the statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in "

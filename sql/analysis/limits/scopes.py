@@ -13,8 +13,11 @@ _SOURCES = ("with_", "from_", "joins", "laterals")
 class Scope:
     """A query around a place, or a WITH: the queries that may be mentioned there are those that were written before."""
 
-    def __init__(self, outer: Scope | None = None) -> None:
-        self.outer = outer
+    def __init__(self, outer: Scope | None = None, *, is_derived: bool = False) -> None:
+        self.outer, self._is_derived = outer, is_derived
+        sees_none = outer is not None and (is_derived or outer._is_derived)
+        self.around: Scope | None = outer.around if outer is not None and sees_none else outer
+        """The query whose columns may be named here, too: not the one that reads from this one."""
         self._named: dict[str, exp.CTE] = {}
 
     def finished(self, cte: exp.CTE) -> None:
@@ -36,8 +39,20 @@ def innermost_first(tree: exp.Expr) -> Iterator[tuple[exp.Expr, Scope, Scope]]:
             yield node, scope, inner
             continue
         inside = list(node.iter_expressions())
-        inner = Scope(scope) if isinstance(node, exp.Select) or node.args.get("with_") is not None else scope
+        is_derived = _is_derived(node)
+        is_query = isinstance(node, exp.Select) or node.args.get("with_") is not None
+        inner = Scope(scope, is_derived=is_derived) if is_derived or is_query else scope
         if inner is not scope:
             inside.sort(key=lambda child: _SOURCES.index(child.arg_key) if child.arg_key in _SOURCES else len(_SOURCES))
         stack.append((node, inner, scope))
         stack.extend((child, None, inner) for child in reversed(inside))
+
+
+def _is_derived(node: exp.Expr) -> bool:
+    """Whether it is a query in FROM or JOIN, which sees nothing of what is beside it."""
+    if not isinstance(node, exp.Subquery) or not isinstance(node.parent, exp.From | exp.Join) or node.arg_key != "this":
+        return False
+    inside: exp.Expr = node
+    while isinstance(inside, exp.Subquery) and (inside is node or not inside.args.get("joins")):
+        inside = inside.this
+    return isinstance(inside, exp.Select | exp.SetOperation)

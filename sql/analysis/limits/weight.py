@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 
 from sql.analysis.limits.forms import Forms, united
 
@@ -25,6 +26,10 @@ class Weight:
     """Whether it may become a literal while Spark plans, not one of rows: such a one is written out at each mention, whatever it is for."""
     null: bool = False
     """Whether it may be NULL in every row."""
+    empty: bool = False
+    """Of a query: whether Spark may see while it plans that it gives no row."""
+    limit: float = inf
+    """The largest number of its type, where that is known to be an integer's."""
     elements: float | None = None
     """Of an array, where they are known."""
     forms: Forms = frozenset()
@@ -57,6 +62,7 @@ def largest(weights: Iterable[Weight]) -> Weight:
         constant=all(one.constant for one in all_),
         foldable=all(one.foldable for one in all_),
         null=bool(all_) and all(one.null for one in all_),
+        limit=min((one.limit for one in all_), default=inf),
         elements=all_[0].elements if len(all_) == 1 else None,
         forms=united(one.forms for one in all_),
         words=max((one.words for one in all_), default=1.0),

@@ -5,19 +5,18 @@ A column is looked up in the query that makes it; where its name does not tell w
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 from dataclasses import replace
 from math import inf
 
 from sqlglot import exp
 
-from sql.analysis.limits.folding import may_be_null, may_fold, same_as
-from sql.analysis.limits.forms import FormNumbers, Forms, united
+from sql.analysis.limits.folding import limit_of, may_be_never, may_be_null, may_fold, same_as
+from sql.analysis.limits.forms import ANY, FormNumbers, Forms, united
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
 from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
-from sql.analysis.limits.spelled import in_lambda, literal_number, literal_size
+from sql.analysis.limits.sources import Columns, Sources, as_literal, called_by, either, of_set
+from sql.analysis.limits.spelled import in_lambda, literal_size, number_of
 from sql.analysis.limits.weight import MOST_GROWTH, Weight, largest, product, summed
 
 ELEMENT = 16
@@ -25,7 +24,6 @@ ELEMENT = 16
 MOST_FORMAT = 10_000
 """Bytes of a format that is no literal."""
 _NUMBER = 16
-_MOMENTS = frozenset({"date", "timestamp", "to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"})
 _SOME = 100_000
 """Elements of a sequence whose ends are computed."""
 _REDUCING = frozenset({"aggregate", "reduce"})
@@ -42,10 +40,6 @@ _FIXED_NODES = (
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _CONDITIONS = (exp.Join, exp.Where, exp.Having)
 _BY_ROWS = (exp.Count, exp.Sum, exp.Avg, exp.Max, exp.Min, exp.Window)
-
-
-Columns = dict[str, Weight]
-"""What a query gives by name, and under no name what has none."""
 _GIVEN = Weight(grown=1.0, constant=False, foldable=False)
 
 
@@ -63,39 +57,47 @@ class Weights:
         self._numbers = FormNumbers()
         self._large: set[int] = set()
         self._columns: dict[int, Columns] = {}
-        self._sources: dict[Scope, list[tuple[str, Columns]]] = {}
+        self._sources: dict[Scope, Sources] = {}
+        self._empty: set[int] = set()
+        self._listed: set[Scope] = set()
+        """Queries whose columns have been read."""
         self._aliases: dict[Scope, Columns] = {}
         self._has_lambdas = tree.find(exp.Lambda) is not None
         self._parameters = {name.name.lower() for lambda_ in tree.find_all(exp.Lambda) for name in lambda_.expressions}
         recursive = any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
         self._given = replace(_GIVEN, grown=inf) if recursive else _GIVEN
+        self._unknown = replace(self._given, forms=self._numbers.of("table", 0))
         self.most_copied = 0.0
         """Words that writing out what is called by a name adds to a condition, a value of literals, or one whose type grows with it."""
         self._copies: dict[int, float] = {}
         self._passed: dict[int, set[str]] = {}
-        made, folded, conditions = dict[int, float](), 0.0, 0.0
+        made, together = dict[int, float](), dict[int, float]()
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
+            if isinstance(node, exp.Query | exp.CTE | exp.Lateral | exp.Table) and self._is_empty(node, cte, inner):
+                self._empty.add(id(node))
             weight, name = self._weight(node, scope), name_of(node)
             if not isinstance(node, exp.Column | exp.Identifier | exp.Query):
                 counts_none = isinstance(node, exp.Count) and all(self.of(child).null for child in node.iter_expressions())
                 of_rows = (isinstance(node, _BY_ROWS) or name in ROWS) and not counts_none
                 foldable, null = not of_rows and may_fold(node, name, self.of), not of_rows and may_be_null(node, name, self.of)
                 forms = self._forms_of(node, name)
-                weight = replace(weight, words=self._words_of(node), foldable=foldable, null=null, forms=forms)
+                limit = limit_of(node, name, self.of)
+                weight = replace(weight, words=self._words_of(node), foldable=foldable, null=null, forms=forms, limit=limit)
             self._weights[id(node)] = weight
             copied = self._copied(node, scope)
-            conditions += copied if isinstance(node, _CONDITIONS) else 0.0
             self.most_copied = max(self.most_copied, copied)
+            written = copied if isinstance(node, _CONDITIONS) else 0.0
             if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
-                folded += 0.0 if self._passes_on(node) else self._copies[id(node)]
+                written += 0.0 if self._passes_on(node) else self._copies[id(node)]
             self._finish(node, cte, scope, inner)
-            if name is not None and (weight.constant or name == "sequence"):
-                made[id(node)] = weight.made
-            else:
-                inside = (child for child in node.iter_expressions() if not isinstance(child, exp.With))
-                made[id(node)] = sum(made[id(child)] for child in inside) + (made[id(cte)] if cte is not None else 0)
-        self.most_copied = max(self.most_copied, folded, conditions)
+            inside = [id(child) for child in node.iter_expressions() if not isinstance(child, exp.With)]
+            inside += [id(cte)] if cte is not None else []
+            together[id(node)] = written + sum(together[child] for child in inside)
+            is_computed = name is not None and (weight.constant or name == "sequence")
+            made[id(node)] = weight.made if is_computed else sum(made[child] for child in inside)
+        self.copied = together[id(tree)]
+        """Words that writing out adds to conditions and to what is made of literals, in all mentions of what WITH names together."""
         self.made = made[id(tree)]
         """Bytes that Spark makes of a statement's literals while it plans: each mention of what WITH names makes them anew."""
 
@@ -107,88 +109,116 @@ class Weights:
     def _finish(self, node: exp.Expr, cte: exp.CTE | None, scope: Scope, inner: Scope) -> None:
         if isinstance(node, exp.Alias):
             self._aliases.setdefault(scope, {})[node.alias.lower()] = self.of(node)
+        if isinstance(node.parent, exp.Select) and node is node.parent.expressions[-1]:
+            self._listed.add(scope)
         columns = self._given_by(node, cte, inner)
-        if isinstance(node, exp.Join) and node.side and isinstance(node.args.get("on"), exp.Expr) and self.of(node.args["on"]).foldable:
-            self._sources[scope] = [(name, _as_literals(of_source)) for name, of_source in self._sources.get(scope, [])]
+        if isinstance(node, exp.Join) and scope in self._sources:
+            on = node.args.get("on")
+            never = isinstance(on, exp.Expr) and may_be_never(on, self.of)
+            self._sources[scope].join(node.side, node.kind, never=never)
         if isinstance(node, exp.CTE):
             scope.finished(node)
         if columns is not None:
             self._columns[id(node)] = columns
-            if isinstance(node.parent, exp.From | exp.Join | exp.Select) and node.arg_key in ("this", "laterals"):
-                self._sources.setdefault(scope, []).append((node.alias_or_name.lower(), columns))
+            if _is_source(node):
+                sources = self._sources.setdefault(scope, Sources(self._numbers))
+                sources.add(node.alias_or_name.lower(), columns, empty=id(node) in self._empty)
 
     def _given_by(self, node: exp.Expr, cte: exp.CTE | None, inner: Scope) -> Columns | None:
         match node:
             case exp.Select():
                 return self._selected(node, inner)
             case exp.SetOperation():
-                return self._both(self._columns[id(node.left)], self._columns[id(node.right)])
+                return of_set(self._columns[id(node.left)], self._columns[id(node.right)], id(node), self._numbers)
             case exp.CTE() | exp.Subquery():
                 return _renamed(node, self._columns.get(id(node.this)) or {})
             case exp.Table():
-                return _renamed(node, self._columns[id(cte)]) if cte is not None else self._of_table(node)
+                return _renamed(node, self._mentioned(node, cte)) if cte is not None else self._of_table(node)
             case exp.Lateral():
-                return self._columns.get(id(node.this)) or {"": replace(self.of(node.this), forms=frozenset())}
+                return self._columns.get(id(node.this)) or {"": replace(self.of(node.this), forms=self._numbers.of("table", id(node)))}
             case exp.Values():
-                return {"": replace(self.of(node), words=1.0, foldable=False, forms=frozenset())}
+                return {"": replace(self.of(node), words=1.0, foldable=False, forms=self._numbers.of("table", id(node)))}
         return None
 
+    def _mentioned(self, table: exp.Table, cte: exp.CTE) -> Columns:
+        columns = self._columns[id(cte)]
+        numbers, place = self._numbers, id(table)
+        return {name: one if one.foldable else replace(one, forms=numbers.within(place, one.forms)) for name, one in columns.items()}
+
     def _of_table(self, node: exp.Table) -> Columns:
-        is_named = isinstance(node.this, exp.Identifier)
-        return {"": self._given if is_named else replace(self.of(node.this), constant=False, foldable=False, forms=frozenset())}
+        given = self._given if isinstance(node.this, exp.Identifier) else replace(self.of(node.this), constant=False, foldable=False)
+        return {"": replace(given, forms=self._numbers.of("table", id(node)))}
 
     def _selected(self, select: exp.Select, inner: Scope) -> Columns:
         columns: Columns = {}
         for column in select.expressions:
             if column.is_star:
-                for _, of_source in self._sources.get(inner, []):
-                    for name, weight in of_source.items():
-                        columns[name] = largest([weight, *([columns[name]] if name in columns else [])])
+                for name, weight in self._sources[inner].starred() if inner in self._sources else ():
+                    before = columns.get(name)
+                    columns[name] = largest([weight, *([before] if before is not None else [])])
+                    if name == "" and before is not None and before.forms & weight.forms:  # it gives the columns of a table twice
+                        columns[name] = replace(columns[name], forms=ANY)
             else:
                 name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
                 columns[name] = largest([self.of(column), *([columns[name]] if name in columns else [])])
         if any(join.args.get("pivots") for join in select.args.get("joins") or ()):  # behind a JOIN: what it names there is what it makes
             columns = {"": largest(columns.values())}
-        return _as_literals(columns) if self._may_be_empty(select, inner) else columns
+        return columns
 
-    def _may_be_empty(self, query: exp.Query, inner: Scope) -> bool:
-        """Whether Spark may see while it plans that a query gives no row, so that an outer join gives NULLs in its place."""
-        conditions = [query.args[key] for key in ("where", "having") if query.args.get(key) is not None]
-        limit = query.args.get("limit")
-        is_none = limit is not None and number_of(limit.expression) == 0
-        of_literals = all(weight.constant for _, columns in self._sources.get(inner, []) for weight in columns.values())
-        return is_none or any(of_literals or self.of(condition.this).foldable for condition in conditions)
-
-    def _both(self, left: Columns, right: Columns) -> Columns:
-        if len(left) != len(right) or "" in left or "" in right:
-            return {name: largest([*left.values(), *right.values()]) for name in left}
-        return {name: largest([mine, other]) for (name, mine), other in zip(left.items(), right.values(), strict=True)}
+    def _is_empty(self, node: exp.Expr, cte: exp.CTE | None, inner: Scope) -> bool:
+        """Whether Spark may see while it plans that a query gives no row: an outer join and a scalar query give NULLs in its place."""
+        limit = node.args.get("limit")
+        if limit is not None and number_of(limit.expression) == 0:
+            return True
+        match node:
+            case exp.Select():
+                sources = self._sources.get(inner)
+                conditions = [node.args[key].this for key in ("where", "having") if node.args.get(key) is not None]
+                if conditions and (sources is None or sources.of_literals):
+                    return True
+                return (sources is not None and sources.empty) or any(may_be_never(condition, self.of) for condition in conditions)
+            case exp.SetOperation():
+                left, right = id(node.left) in self._empty, id(node.right) in self._empty
+                return (left or right) if isinstance(node, exp.Intersect) else left and (right or isinstance(node, exp.Except))
+            case exp.CTE() | exp.Subquery() | exp.Lateral():
+                return id(node.this) in self._empty
+            case exp.Table():
+                return cte is not None and id(cte) in self._empty
+        return False
 
     def _of_column(self, column: exp.Column, scope: Scope) -> Weight:
         parts = [part.name.lower() for part in column.parts]
         if (parameter := self._of_parameter(column, parts[0])) is not None:
             return parameter
-        weights: list[Weight] = []
         around: Scope | None = scope
-        is_named = False
-        while around is not None and not is_named:
-            aliases = self._aliases.get(around, {})
-            named = [aliases[part] for part in parts if part in aliases]
-            for called, columns in self._sources.get(around, []):
-                if "" in columns and (len(parts) == 1 or called in parts[:-1]):  # it may be one of these, or of a query further out
-                    weights.append(self._called_by(columns[""], id(columns), *parts[-1:]))
-                named += [columns[part] for part in parts if part in columns]
-            weights += named
-            is_named = bool(named)
-            around = around.outer
-        if not weights:  # a name that nothing here gives: of a pivot, or of a column that was renamed
-            around = scope
-            while around is not None:
-                weights += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
-                around = around.outer
-        if not weights:
-            return self._called_by(self._given, 0, *parts[-1:])
-        return replace(largest(weights), foldable=any(one.foldable for one in weights), null=any(one.null for one in weights))
+        while around is not None and len(parts) > 1:
+            found = self._sources[around].called(parts) if around in self._sources else None
+            if found is not None:
+                return found
+            around = around.around
+        found = self._named(parts, scope)
+        return found if found is not None else called_by(self._unknown, ".".join(parts), self._numbers)
+
+    def _named(self, parts: list[str], scope: Scope) -> Weight | None:
+        """What no source's name tells: of the innermost query that has it, or of a table that may."""
+        found: Weight | None = None
+        around: Scope | None = scope
+        while around is not None:
+            sources = self._sources.get(around)
+            named = sources.named(parts) if sources is not None else None
+            if named is None or around in self._listed:  # among its columns a query's names come behind those of what it reads
+                for part in parts:
+                    named = either(named, self._aliases.get(around, {}).get(part))
+            if sources is not None:
+                found = either(found, sources.of_tables(parts))
+            if named is not None:
+                return either(found, named)
+            around = around.around
+        around = scope
+        while found is None and around is not None:  # a name that nothing here gives: of a pivot, or of a column that was renamed
+            found = self._sources[around].whole if around in self._sources else None
+            around = around.around
+        return found
 
     def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
         lambda_ = mention.find_ancestor(exp.Lambda) if name in self._parameters else None
@@ -199,13 +229,9 @@ class Weights:
                 arrays = [self._weights.get(id(one), Weight()) for one in call.iter_expressions() if not isinstance(one, exp.Lambda)]
                 grown = inf if name_of(call) in _REDUCING else 1.0
                 given = Weight(grown=grown, constant=all(array.constant for array in arrays))
-                return self._called_by(given, id(lambda_), name)
+                return replace(given, forms=self._numbers.of("given", id(lambda_), name))
             lambda_ = lambda_.find_ancestor(exp.Lambda)
         return None
-
-    def _called_by(self, weight: Weight, place: int, name: str) -> Weight:
-        """What ``place`` gives by a name: nothing else is it."""
-        return replace(weight, forms=united([weight.forms, self._numbers.of("given", place, name)]))
 
     # Expressions
 
@@ -218,7 +244,10 @@ class Weights:
             # The parser makes a name of what a lambda is given.
             return self._of_parameter(node, node.name.lower()) or Weight()
         if isinstance(node, exp.Query) and id(node) not in self._columns:
-            return largest(self._weights[id(one)] for one in node.selects) if node.selects else self._given
+            weight = largest(self._weights[id(one)] for one in node.selects) if node.selects else self._given
+            if id(node) in self._empty:
+                weight = replace(as_literal(weight) if _is_scalar(node) else weight, empty=True)
+            return weight
         inside = [self._weights[id(child)] for child in node.iter_expressions()]
         constant = all(one.constant for one in inside) and not isinstance(node, _BY_ROWS)
         if isinstance(node, _FIXED_NODES + _ARITHMETIC):
@@ -303,10 +332,6 @@ BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "r
 """Which of the arguments tells how many."""
 
 
-def _as_literals(columns: Columns) -> Columns:
-    return {name: replace(weight, foldable=True, null=True) for name, weight in columns.items()}
-
-
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
     at = BY_COUNT[name]
     count = number_of(arguments[at]) if at < len(arguments) else None
@@ -329,42 +354,25 @@ def _sequence(arguments: list[exp.Expr]) -> Weight:
     return Weight(made=ELEMENT * count, elements=count)
 
 
-def number_of(node: exp.Expr) -> float | None:
-    """The number that literals come to, or the days of a date or time that is spelled out; None for another value."""
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul):
-        left, right = number_of(node.this), number_of(node.expression)
-        if left is None or right is None:
-            return None
-        return left * right if isinstance(node, exp.Mul) else left + right if isinstance(node, exp.Add) else left - right
-    if isinstance(node, exp.Paren):
-        return number_of(node.this)
-    text = _moment_in(node)
-    if text is not None:
-        with contextlib.suppress(ValueError):
-            moment = dt.datetime.fromisoformat(text).replace(tzinfo=None)
-            return (moment - dt.datetime.min) / dt.timedelta(days=1)
-        return None
-    if isinstance(node, exp.Cast) and node.to.this in exp.DataType.NUMERIC_TYPES:
-        return number_of(node.this)
-    return literal_number(node)
-
-
-def _moment_in(node: exp.Expr) -> str | None:
-    """The text of a date or time that is spelled out."""
-    if isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES:
-        literal: exp.Expr | None = node.this
-    else:
-        is_moment = isinstance(node, exp.Anonymous) and node.name.lower() in _MOMENTS and len(node.expressions) == 1
-        literal = node.expressions[0] if is_moment else None
-    return literal.name if isinstance(literal, exp.Literal) and literal.is_string else None
-
-
 def _step_of(node: exp.Expr) -> float | None:
     """A number, or the days of an interval that is spelled out."""
     unsigned = node
     while isinstance(unsigned, exp.Neg | exp.Paren):
         unsigned = unsigned.this
     return seconds_of(unsigned) / 86400 if isinstance(unsigned, exp.Interval) else number_of(node)
+
+
+def _is_source(node: exp.Expr) -> bool:
+    """Whether a query reads from it; in parentheses, what is joined in them."""
+    if isinstance(node.parent, exp.Subquery):
+        return isinstance(node, exp.Table) or bool(isinstance(node, exp.Subquery) and node.args.get("joins"))
+    return isinstance(node.parent, exp.From | exp.Join | exp.Select) and node.arg_key in ("this", "laterals")
+
+
+def _is_scalar(query: exp.Query) -> bool:
+    """Whether it stands for a value."""
+    beside = exp.From, exp.Join, exp.CTE, exp.Query, exp.Lateral, exp.Exists, exp.DDL
+    return isinstance(query, exp.Subquery) and query.parent is not None and not isinstance(query.parent, beside)
 
 
 def _most_mentions(form: exp.Expr, weight: Weight) -> float:
