@@ -56,8 +56,9 @@ def bound_values(tree: exp.Expr) -> None:
     if weights.most_copied > MOST_WORDS or weights.copied > MOST_WORDS_OF_STATEMENT:
         raise UnsupportedStatement(
             "With what inner queries name written out at each mention, as Spark does to filter early, a condition, a struct or what is "
-            f"made of literals in the statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in "
-            "the query that reads the table, or write the inner query's rows into a table."
+            f"made of literals in the statement would have more than {MOST_WORDS} words more, or all of them together more than "
+            f"{MOST_WORDS_OF_STATEMENT}: mention such a column less often, filter in the query that reads the table, or write the inner "
+            "query's rows into a table."
         )
     for cast in tree.find_all(exp.Cast):
         operand = weights.of(cast.this)
