@@ -40,12 +40,12 @@ class FormNumbers:
         parts = list(inside)
         if isinstance(node, exp.Literal):
             return self.of("literal", bool(node.is_string), node.name)
-        if isinstance(node, exp.Not) and isinstance(inner := without_parentheses(node.this), exp.Not):
-            return self._of_denied[id(inner)]
-        if parts and (isinstance(node, _SAME_VALUE) or name in _SAME_CALLS):
-            return parts[0]
         if isinstance(node, exp.Not):
             self._of_denied[id(node)] = parts[0]
+            if isinstance(inner := without_parentheses(node.this), exp.Not):
+                return self._of_denied[id(inner)]
+        if parts and (isinstance(node, _SAME_VALUE) or name in _SAME_CALLS):
+            return parts[0]
         return self.of(type(node).__name__, name, tuple(sorted(tuple(sorted(part)) for part in parts)))
 
 

@@ -190,6 +190,7 @@ AS_IT_IS = [
     f"SELECT s FROM (SELECT sum(a) AS s FROM ({_added(40)}) AS t) AS u WHERE s > 1",
     f"{_added(60, 'a + 1')} WHERE a > 5",
     _aliased(40, "a", " FROM v"),
+    "SELECT NOT NOT NOT (a = b), NOT (NOT (NOT (NOT c))) FROM v WHERE NOT NOT NOT d",
     *(
         _added(40, query=f"SELECT {column} AS a FROM v JOIN v AS w ON v.k = w.k")
         for column in (

@@ -65,8 +65,8 @@ EXAMPLES: dict[str, Any] = {
     " ORDER BY upper(repeat(a, n)) DESC))": "XX,A",
     "(SELECT max(r) FROM (SELECT DISTINCT CAST(a AS CHAR(1)) AS r, upper(a) FROM (VALUES ('x'), ('xy'), ('a')) AS v(a)"
     " ORDER BY upper(a), CAST(a AS CHAR(1)) LIMIT 1))": "a",
-    "(SELECT array_join(collect_list(r), ',') FROM (SELECT DISTINCT upper(repeat(a, n)) AS r FROM (VALUES ('x', 3), ('a', 1), ('a', 1))"
-    " AS v(a, n) ORDER BY -length(upper(repeat(a, n)))))": "XXX,A",
+    "(SELECT array_join(collect_list(r), ',') FROM (SELECT DISTINCT upper(a || b) AS r FROM (VALUES ('x', 'xx'), ('a', ''), ('a', ''))"
+    " AS v(a, b) ORDER BY -length(upper(a || b))))": "XXX,A",
     # NOT NULL inside a type
     "CAST(ARRAY[1, 2] AS ARRAY<BIGINT NOT NULL>)": [1, 2],
     "CAST(MAP['1', ARRAY['abc']] AS MAP<INT NOT NULL, ARRAY<VARCHAR(2) NOT NULL> NOT NULL>)": [(1, ["ab"])],
