@@ -29,8 +29,8 @@ def require_new_names(schema: Schema, options: Mapping[str, str]) -> None:
     """Raise `InvalidOption` where options ask for old names of the directories of partitions by bytes."""
     if is_on(options, OLD_NAMES) and (columns := _by_bytes(schema)):
         raise InvalidOption(
-            f"Option '{OLD_NAMES}' = 'true' is not for partitions by bytes, as by column {columns[0]}: Paimon's Java clients would find "
-            "none of their files. Leave it out."
+            f"Option '{OLD_NAMES}' = 'true' is not for partitions by bytes (column {columns[0]}): Paimon's Java clients would find none "
+            "of their files. Leave it out."
         )
 
 

@@ -235,7 +235,7 @@ DECIDES_BESIDE = {
     "expiry": ("CALL sys.expire_snapshots('p', retain_max => 1)", "lake.rewrite.expiry.require_newest_readable"),
     "repair": ("CALL sys.repair_table('p')", "lake.register.repair.filed_consumers"),
     "done": ("CALL sys.mark_partition_done('p', 'd=full')", "lake.tables.metadata.partition_page"),
-    "drop": ("ALTER TABLE p DROP PARTITION (d = 'bare')", "lake.lake.partition_name"),
+    "drop": ("ALTER TABLE p DROP PARTITION (d = 'bare')", "lake.lake.named_partitions"),
 }
 
 

@@ -19,7 +19,7 @@ def by(type_: str, **options: str) -> Schema:
 def test_partitions_by_bytes_have_new_names(type_: str) -> None:
     assert findable(by(type_)).options[OLD_NAMES] == "false"
     assert findable(by(type_, **{OLD_NAMES: "false"})) == by(type_, **{OLD_NAMES: "false"})
-    with pytest.raises(InvalidOption, match="by column p"):
+    with pytest.raises(InvalidOption, match="column p"):
         findable(by(type_, **{OLD_NAMES: "true"}))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import types as st
 
 from model.errors import InvalidOption
 from sql.connectors import ConnectorScope, ConnectorTable
@@ -69,6 +71,9 @@ class NotFoundError(AnalysisException):
         return "PATH_NOT_FOUND"
 
 
+ROWS = SimpleNamespace(schema=st.StructType())
+
+
 class Reader:
     """Spark's reader of a store, as far as it is asked."""
 
@@ -86,18 +91,18 @@ class Reader:
     def option(self, *_: str) -> Reader:
         return self
 
-    def load(self, paths: Any) -> str:
+    def load(self, paths: Any) -> SimpleNamespace:
         if not self._found:
             raise NotFoundError
         self.loaded = paths
-        return "rows"
+        return ROWS
 
 
 def test_a_pattern_of_a_store_is_sparks_to_find(tmp_path: Path) -> None:
     store = "s3://b/in"
     made = table(f"{store}/*.parquet", "", "'format' = 'parquet'")
     reader: Any = Reader(found=True)
-    assert SparkFilesystem().read(reader, made, scope(store)) == "rows"  # type: ignore[comparison-overlap]
+    assert SparkFilesystem().read(reader, made, scope(store)) is ROWS  # type: ignore[comparison-overlap]
     assert reader.loaded == [f"{store}/*.parquet"]
     (tmp_path / "a*.parquet").touch()
     SparkFilesystem().read(reader, table(tmp_path, "", "'format' = 'parquet'"), scope(tmp_path))
