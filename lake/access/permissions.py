@@ -155,12 +155,11 @@ class Permissions:
             if not tx.roles.drop(name):
                 if not if_exists:
                     raise AccessNotExist(f"There is no role {name}.")
-            elif bound := tx.policies.naming(
-                name, *passed_on
-            ):  # asked when the role is gone, for which policies in the making were waited for
-                told = ", ".join(f"{policy} on {database}.{table}" for database, table, policy in bound[:_MOST_TOLD])
+            # Asked when the role is gone, for which policies in the making were waited for.
+            elif bound := tx.policies.naming(name, *passed_on):
+                first = ", ".join(f"{policy} on {database}.{table}" for database, table, policy in bound[:_MOST_TOLD])
                 raise InvalidGrant(
-                    f"Policies bind the role {name} or one given to it, and whoever has it would see more without: {told}"
+                    f"Policies bind the role {name} or one given to it, and whoever has it would see more without: {first}"
                     f"{', …' if len(bound) > _MOST_TOLD else ''}. Drop those first (a dropped table keeps its own until it is purged)."
                 )
             tx.quotas.forget_role(name)

@@ -32,7 +32,6 @@ from table.format.manifests.lists import goes_back, way_out_of
 from table.format.manifests.typed import entries_in, index_records, wrong_entries, wrong_size
 from table.format.statistics_file import statistics_in
 from table.format.store import TableFiles
-from table.index.compared import ComparedIndexes
 
 Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""
@@ -383,10 +382,7 @@ class TableCheck:
         try:
             if not self._deep:
                 return fault_of_entry(table, entry, deep=False) or index_fault(table, entry, None)
-            if not indexes:
-                compared = ComparedIndexes(None, None)
-                return fault_of_entry(table, entry, deep=True, shown=compared.look) or index_fault(table, entry, compared)
-            return deep_fault(table, entry)
+            return deep_fault(table, entry, contradictions=indexes)
         except Unavailable as problem:
             if problem.place is not None and not told_by_the_store(problem):  # of this file alone: a decoder that did not come to its end
                 return problem.place, f"could not be looked at: {problem.message}"

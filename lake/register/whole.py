@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -22,6 +22,7 @@ from table.format.io.storage_errors import told_by_the_store
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
 from table.format.store import TableFiles
+from table.retention.check import ExpectedFile, size_fault
 
 _THREADS = 8
 """Sizes asked for at once: each is a request where a store holds the files."""
@@ -60,13 +61,13 @@ def require_whole(table: LakeTable, snapshot: Snapshot, *, data: bool = False) -
 def _require_data(table: LakeTable, snapshot: Snapshot) -> None:
     """Raise `TableDamaged` for a data file that is missing or cut off, or an index file of deleted rows."""
     files = table.files.apart()
-    sizes: dict[str, dict[str, int]] = {}
-    """Of files by their paths, by directory."""
+    by_directory: dict[str, list[ExpectedFile]] = {}
     for entry in files.live_entries(snapshot):
         path = files.data_path(table.schema, entry)
-        sizes.setdefault(path.rpartition("/")[0], {})[path] = entry.file.file_size
+        expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count)
+        by_directory.setdefault(path.rpartition("/")[0], []).append(expected)
     looks = SideBySide(_DATA_THREADS)
-    wrong: Iterable[tuple[str, str] | None] = (fault for _, fault in looks.each(lambda one: _wrong_in(files, *one), sizes.items()))
+    wrong: Iterable[tuple[str, str] | None] = (fault for _, fault in looks.each(lambda one: _wrong_in(files, *one), by_directory.items()))
     if snapshot.index_manifest is not None:
         records = files.index_manifest(snapshot.index_manifest)
         wrong = chain(wrong, (fault for _, fault in looks.each(lambda record: fault_of_index_file(table, record, deep=False), records)))
@@ -80,21 +81,15 @@ def _require_data(table: LakeTable, snapshot: Snapshot) -> None:
         )
 
 
-def _wrong_in(files: TableFiles, directory: str, sizes: Mapping[str, int]) -> tuple[str, str] | None:
+def _wrong_in(files: TableFiles, directory: str, expected: Sequence[ExpectedFile]) -> tuple[str, str] | None:
     """The first file of a directory that is not there, or of another size, with what is wrong with it."""
     listed: dict[str, int] = {}
-    if len(sizes) >= _LISTED_FROM:
+    if len(expected) >= _LISTED_FROM:
         with contextlib.suppress(TableDamaged):  # a place that was recorded for the table may be one that is not listed
             listed = {file_name(status.path): status.size for status in files.io.list(directory)}
-    for path, expected_size in sizes.items():
-        if listed.get(file_name(path)) == expected_size:
-            continue
-        try:
-            size = files.io.size(path)  # whatever the listing had
-        except FileNotFoundError:
-            return path, MISSING
-        if size != expected_size:
-            return path, f"has {size:,} bytes where its manifest tells {expected_size:,}"
+    for one in expected:  # each that is not as it should be is asked for by itself, whatever the listing had
+        if listed.get(file_name(one.path)) != one.size and (problem := size_fault(files.io, one)) is not None:
+            return one.path, problem
     return None
 
 

@@ -13,7 +13,7 @@ from lake.tables import done_marks
 from lake.tables.handle import LakeTable
 from model.errors import InvalidData
 from table.format.hive import partition_value
-from table.format.layout import DEFAULT_PARTITION_NAME, escape, partition_spec, respelled
+from table.format.layout import default_partition_name, escape, partition_spec, respelled
 from table.format.rows import binary_row
 from table.retention.empty_directories import remove_empty_directories
 from table.scan.going_on import Check
@@ -118,7 +118,7 @@ def _encoded(table: LakeTable, spec: Mapping[str, str]) -> bytes | None:
 
 def values_of(table: LakeTable, spec: Mapping[str, str]) -> list[object] | None:
     """The values of a partition that is named by all its columns; None where a text is no value, or of a type that is not read back."""
-    default = table.schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    default = default_partition_name(table.schema)
     try:
         return [
             None if spec[field.name] == default else partition_value(respelled(field.type, spec[field.name], legacy=False), field.type)

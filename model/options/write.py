@@ -34,8 +34,8 @@ DISABLE_EXPLICIT_CASTS = Option(
 )
 
 
-def _stored(parser: Parser[T], is_of_use: Callable[[T], bool], expected: str) -> Parser[T]:
-    """The same parser, by which no other value is set; one that was stored before is read."""
+def _set_only(parser: Parser[T], is_of_use: Callable[[T], bool], expected: str) -> Parser[T]:
+    """The same parser, by which only values of use are set; others that were stored before are read."""
 
     def judge(raw: str) -> None:
         parser.judge(raw)
@@ -45,8 +45,8 @@ def _stored(parser: Parser[T], is_of_use: Callable[[T], bool], expected: str) ->
     return replace(parser, judge=judge)
 
 
-_ZSTD_LEVEL = _stored(integer(at_least=1), lambda level: level <= 22, "must be at most 22")
-_SPILL_CODEC = _stored(text(), lambda codec: codec.lower() in ("zstd", "lz4", "lzo", "none"), "one of zstd, lz4, lzo, none is expected")
+_ZSTD_LEVEL = _set_only(integer(at_least=1), lambda level: level <= 22, "must be at most 22")
+_SPILL_CODEC = _set_only(text(), lambda codec: codec.lower() in ("zstd", "lz4", "lzo", "none"), "one of zstd, lz4, lzo, none is expected")
 
 WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("type", one_of("table"), "table", "Kind of table.", mutable=False),
@@ -90,7 +90,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("parquet.enable.dictionary", boolean(), True, "Whether Parquet columns may be dictionary-encoded."),
     Option(
         "target-file-size",
-        optional(_stored(memory_size(), lambda size: size > 0, "a size above zero is expected")),
+        optional(_set_only(memory_size(), lambda size: size > 0, "a size above zero is expected")),
         None,
         "Size at which a data file is closed and the next begun; 256 mb where unset.",
     ),

@@ -40,7 +40,7 @@ from sql.parsing import trees
 from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.procedures.partition_choice import matching, without_rows
-from table.format.layout import DEFAULT_PARTITION_NAME
+from table.format.layout import default_partition_name
 from table.write.snapshot_builder import CommitRequest, everything
 
 
@@ -290,7 +290,7 @@ class AlterTable(LocalStatement):
         table = context.lake.open_to_change(name)
         schema = table.schema
         present = by_row(schema, context.lake.partitions(table, table.latest()))
-        default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        default = default_partition_name(schema)
         gone: set[bytes] = set()
         made_by_name: dict[str, Mapping[str, str]] = {}
         for spec in specs:

@@ -118,12 +118,13 @@ def index_fault(table: LakeTable, entry: ManifestEntry, compared: ComparedIndexe
     return None
 
 
-def deep_fault(table: LakeTable, entry: ManifestEntry) -> tuple[str, str] | None:
-    """What is wrong with a data file, all of it read, with its indexes or with the partition that its rows tell.
+def deep_fault(table: LakeTable, entry: ManifestEntry, *, contradictions: bool) -> tuple[str, str] | None:
+    """What is wrong with a data file, all of it read; with ``contradictions`` also with its indexes or the partition that its rows tell.
 
     Raises what `fault_of_entry` raises. By the last two no row is lost, and their files stay when others are removed.
     """
-    indexes, own = indexes_of(table, entry), _partition_rows(table, entry)
+    indexes = indexes_of(table, entry) if contradictions else ComparedIndexes(None, None)
+    own = _partition_rows(table, entry) if contradictions else PartitionRows(table.schema, ())
 
     def look(batch: pa.RecordBatch) -> None:
         indexes.look(batch)

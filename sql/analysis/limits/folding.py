@@ -7,7 +7,7 @@ unless reports are written with it: a condition on a table's columns, with diffe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise, permutations
 from math import inf
@@ -106,13 +106,19 @@ def _contradicts(conditions: list[exp.Expr], of: Of) -> bool:
     """Whether one of them may be told by the values that others say columns have: Spark puts those in their place."""
     equal: dict[Forms, object] = {}
     for condition in conditions:
-        if isinstance(condition, exp.EQ | exp.NullSafeEQ):
-            for one, other in permutations((condition.this, condition.expression)):
-                if isinstance(without_parentheses(one), exp.Column) and of(other).foldable:
-                    value = _spelled(without_parentheses(other))
-                    if equal.setdefault(of(one).forms, value) != value:
-                        return True
+        for column, literal in _set_columns(condition, of):
+            value = _spelled(without_parentheses(literal))
+            if equal.setdefault(of(column).forms, value) != value:
+                return True
     return bool(equal) and any(_is_told(condition, equal, of) for condition in conditions)
+
+
+def _set_columns(condition: exp.Expr, of: Of) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The columns that a condition says are equal to a literal, each with that."""
+    if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+        for one, other in permutations((condition.this, condition.expression)):
+            if isinstance(without_parentheses(one), exp.Column) and of(other).foldable:
+                yield one, other
 
 
 def _is_told(condition: exp.Expr, equal: dict[Forms, object], of: Of) -> bool:
@@ -129,10 +135,7 @@ def _is_told(condition: exp.Expr, equal: dict[Forms, object], of: Of) -> bool:
         count, has_column = count + 1, has_column or isinstance(node, exp.Column)
         if count > _MOST_TOLD:
             break
-    is_equality = isinstance(condition, exp.EQ | exp.NullSafeEQ) and any(
-        isinstance(without_parentheses(one), exp.Column) and of(other).foldable
-        for one, other in permutations((condition.this, condition.expression))
-    )
+    is_equality = any(True for _ in _set_columns(condition, of))
     is_list = isinstance(condition, exp.In) and any(_spelled(one) == equal.get(of(condition.this).forms) for one in condition.expressions)
     return has_column and not is_equality and not is_list
 

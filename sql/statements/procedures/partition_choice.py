@@ -22,7 +22,7 @@ from sql.dialect import parse_one
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.parsing.size import check_words
-from table.format.layout import DEFAULT_PARTITION_NAME, partition_text, unescape
+from table.format.layout import default_partition_name, partition_text, unescape
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.write.bucket import as_column
@@ -103,7 +103,7 @@ def _values(schema: Schema, partitions: Iterable[bytes]) -> Values:
 
 
 def _matching(schema: Schema, partitions: Values, spec: Mapping[str, str | bytes | None]) -> set[bytes]:
-    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    default = default_partition_name(schema)
     return {row for row, values in partitions.items() if all(_means(text, *values[name], default) for name, text in spec.items())}
 
 

@@ -144,8 +144,8 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         else:
             fault = fault_of(files.io, expected, deep=True, shown=shown)
         known = _of_footer(footers[0]) if footers else _IN_SPARK
-        ours_alone.append(own.other is not None)
-        if fault is None and (left_out or any(ours_alone) or _tells_no_partition(files, expected, planned.partition, footers, heads)):
+        here_alone = left_out or any(ours_alone) or own.other is not None
+        if fault is None and (here_alone or _tells_no_partition(files, expected, planned.partition, footers, heads)):
             known = _READ_HERE
         if fault is None and (not left_out or expected.size > MOST_ORC_BYTES):  # else the next statement may have enough left for it
             _sound.keep(key, known)

@@ -72,8 +72,6 @@ def plan_every_file(
     """
     plan = plan_scan(files, schema, snapshot)
     partitions = PartitionPruning(schema, predicate)
-    if not but and partitions.predicate is None:
-        return plan
     wanted = (planned for planned in plan.files if planned.path not in but and partitions.may_hold(planned.partition))
     return replace(plan, files=tuple(wanted))
 

@@ -49,8 +49,9 @@ class PartitionPruning:
 
     def may_hold(self, values: Sequence[object]) -> bool:
         """Whether rows of a partition, by its values, may match."""
-        stats = {name: exactly(value) for name, value in zip(self._names, values, strict=True)}
-        return self.predicate is None or may_match(self.predicate, stats, 1)
+        if self.predicate is None:
+            return True
+        return may_match(self.predicate, {name: exactly(value) for name, value in zip(self._names, values, strict=True)}, 1)
 
 
 def exactly(value: object) -> ColumnStats:
